@@ -1,0 +1,1 @@
+"""Exact Bayesian posteriors from millions of rows."""
