@@ -1,0 +1,290 @@
+"""The command line: fit, compare, simulate. Heavy imports wait inside the commands, so that help is quick.
+
+A command refuses impossible options and outputs before it reads data, and its exit code tells how it went.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallbayes.priors import Normal
+    from tallbayes.result import Fit
+    from tallbayes.surrogates import Description
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+# Repeated from fit.py and datasets.py, which take too long to import for a help text; a test compares them.
+METHODS = ("auto", "mh", "two-stage")
+PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
+LOAN_ROWS = 2_297_813
+
+PRIOR = re.compile(r"(?:(.+)=)?\s*normal\(([^,()]+),([^,()]+)\)\s*", re.IGNORECASE)
+SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(.+?)\s*)?\))?\s*")
+
+SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
+PRIOR_HELP = """"normal(MEAN, SD)" for all coefficients, or "NAME=normal(MEAN, SD)" for one; the latter may be
+repeated.  [default: normal(0, 10)]"""
+METHOD_HELP = "mh looks at all rows for every proposal, two-stage only for those that pass a surrogate."
+TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
+EPILOG = """\b
+Exit codes:
+  0    all went well
+  1    bad data, or a file that cannot be read or written
+  2    a wrong option or argument
+  3    not converged: the result was written, but do not trust it yet
+  130  interrupted with Ctrl-C: what was drawn until then was written
+"""
+
+
+class Commands(click.Group):
+    """A group whose commands end with our exit codes instead of tracebacks."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _tell("interrupted before there was a result")
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:  # of a reader such as head; click ends quietly
+            raise
+        except (ValueError, OSError) as error:
+            _tell(f"error: {error}")
+            ctx.exit(BAD_DATA)
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tallbayes")
+def main() -> None:
+    """Exact Bayesian regression on millions of rows.
+
+    A cheap surrogate screens what a Markov chain proposes, and all rows decide on what is left: the posterior
+    is that of the full data, at a fraction of its cost.
+
+    \b
+    A first session:
+      tallbayes simulate loans --rows 200000 --out loans.parquet
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti" --out fit.nc
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti" --method mh --out mh.nc
+      tallbayes compare mh.nc fit.nc
+    """
+
+
+def _priors(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> Normal | dict[str, Normal] | None:
+    """One prior for all coefficients, or priors by coefficient."""
+    from tallbayes.priors import Normal
+
+    found: dict[str, Normal] = {}
+    for text in texts:
+        match = PRIOR.fullmatch(text)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is not like 'normal(0, 10)' or 'fico=normal(0, 2.5)'")
+        name = (match[1] or "").strip()
+        if name in found:
+            raise click.BadParameter(f"there are two priors for {name or 'all coefficients'}; give one")
+        try:
+            found[name] = Normal(float(match[2]), float(match[3]))
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r}: {error}") from error
+    if "" in found and len(found) > 1:
+        raise click.BadParameter(
+            "give one prior for all coefficients, or priors by name (the others have normal(0, 10)), not both"
+        )
+    return found.get("") or found or None
+
+
+def _surrogate(ctx: click.Context, param: click.Parameter, text: str | None) -> Description | None:
+    """The surrogate that the text describes."""
+    if text is None:
+        return None
+    from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
+    from tallbayes.surrogates.taylor import Taylor
+
+    kinds: dict[str, Callable[..., Description]] = {"taylor": Taylor, "case-control": CaseControl}
+    kinds |= {"subsample": Subsample, "stratified": Stratified}
+    kind, size, by = found.groups() if (found := SURROGATE.fullmatch(text)) else ("", None, None)
+    try:
+        arguments = ([int(size)] if size else []) + ([by] if by else [])
+        return kinds[kind](*arguments)
+    except (KeyError, TypeError, ValueError) as error:
+        raise click.BadParameter(f"{text!r} is not like {SURROGATES}, such as subsample(50000)") from error
+
+
+def _whole(name: str, least: int, help: str, default: int | None = None) -> Callable[[Command], Command]:
+    """An option that is a whole number."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
+
+
+OUT = click.Path(path_type=Path)
+FORCE = click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+
+
+@main.command("fit")
+@click.argument("data")
+@click.argument("formula")
+@click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
+@FORCE
+@click.option("--family", type=click.Choice(["bernoulli"]), default="bernoulli", show_default=True)
+@click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
+@click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
+@click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
+@_whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
+@_whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
+@click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
+@_whole("--chains", 1, "They run together.", default=4)
+@_whole("--warmup", 0, "Draws for tuning and settling, not kept.")
+@_whole("--seed", 0, "The same seed gives the same draws.")
+@click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
+@click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: bool, **options: Any) -> None:
+    """Fit a Bayesian regression to all rows of the data.
+
+    DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
+    outcome (0 or 1) on the left of ~ and what explains it on the right. The posterior is printed as a table,
+    progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
+
+    \b
+    Examples:
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc
+      tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
+      tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
+    """
+    if options["method"] == "mh" and (options["surrogate"] or options["subchain"] is not None):
+        raise click.UsageError("--surrogate and --subchain are for two-stage; --method mh looks at all rows")
+    if out is not None:
+        _refuse(out, force)
+
+    from tallbayes.fit import fit
+    from tallbayes.mode import SeparationWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SeparationWarning)
+        warnings.showwarning = lambda message, *rest, **more: _tell(f"warning: {message}")
+        result = fit(formula, data, progress=not quiet, **options)
+    if out is not None:
+        result.save(out)  # before all else, which may be interrupted
+    click.echo(f"{result!r}\n")
+    code = _judge(result)
+    click.echo(
+        f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})"
+        if out is not None
+        else "not saved; add --out fit.nc to keep the draws"
+    )
+    sys.exit(code)
+
+
+@main.command("compare")
+@click.argument("fits", nargs=-1, required=True, metavar="[NAME=]FILE...")
+@click.option("--by-parameter", is_flag=True, help="A line per parameter instead of a line per fit.")
+@_whole("--thin", 1, "With --by-parameter: look at every N-th draw only.  [default: 1]")
+def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None) -> None:
+    """Compare saved fits of one model: their effective draws per minute, and whether they agree.
+
+    The first is the reference: the redpm columns are ratios to it, and so are the numbers by parameter.
+    largest_z and largest_z_sd are the largest differences of a posterior mean and sd to the reference, in
+    Monte Carlo standard errors. A fit is called by the name of its file unless you give it one.
+
+    \b
+    Examples:
+      tallbayes compare mh.nc fit.nc
+      tallbayes compare mh=runs/1/fit.nc two_stage=runs/2/fit.nc --by-parameter --thin 10
+    """
+    if thin is not None and not by_parameter:
+        raise click.UsageError("--thin goes with --by-parameter; the table of fits thins by 1, 10 and 20")
+    paths: dict[str, str] = {}
+    for text in fits:
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            name, path = Path(text).stem, text
+        if name in paths:
+            raise click.UsageError(f"two fits are called {name!r}; name them: a={paths[name]} b={path}")
+        paths[name] = path
+
+    from tallbayes.result import compare, compare_parameters, load
+
+    loaded = {name: load(path) for name, path in paths.items()}
+    table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)
+    click.echo(table.to_string(float_format=_number))
+
+
+@main.command("simulate")
+@click.argument("dataset", type=click.Choice(["loans"]))
+@_whole("--rows", 1, "How many.", default=LOAN_ROWS)
+@_whole("--seed", 0, "The same seed gives the same rows.", default=0)
+@click.option("--out", type=OUT, metavar="FILE", required=True, help="A name in .parquet or .csv.")
+@FORCE
+def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool) -> None:
+    """Simulate a tall data set to try things with.
+
+    "loans" is like the loans that Freddie Mac bought in 2009 and 2010: foreclosed (0 or 1, where 16 in 10,000
+    are 1) with first_payment, fico, dti, upb, first_time and bank.
+
+    \b
+    Example:
+      tallbayes simulate loans --rows 200000 --seed 1 --out loans.parquet
+    """
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise click.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
+    _refuse(out, force)
+
+    from tallbayes.datasets import simulate_loans
+
+    loans = simulate_loans(rows, seed)
+    _write(loans, out)
+    click.echo(f"{rows:,} rows, {loans['foreclosed'].sum():,} of them ones (foreclosed), saved to {out}")
+
+
+def _tell(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def _refuse(out: Path, force: bool) -> None:
+    """Raise OSError if nothing can, or should, be written there."""
+    from tallbayes.result import check_writable
+
+    check_writable(out)
+    if out.exists() and not force:
+        raise FileExistsError(f"'{out}' exists already; choose another name, or --force to replace it")
+
+
+def _judge(fit: Fit) -> int:
+    """The exit code, after telling why it is not 0."""
+    problems = fit.problems()
+    for problem in problems:
+        _tell(f"not converged: {problem}")
+    if fit.stats["interrupted"]:
+        _tell(f"interrupted: the result rests on {fit.draws.shape[1]:,} draws a chain")
+        return INTERRUPTED
+    return NOT_CONVERGED if problems else 0
+
+
+def _write(frame: pd.DataFrame, out: Path) -> None:
+    """Write the whole file or none."""
+    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+    write = frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet
+    try:
+        write(partial, index=False)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"

@@ -1,0 +1,320 @@
+"""Any input becomes a pandas frame of the needed columns, checked.
+
+`read` takes pandas, polars (eager or lazy), pyarrow, other frames that narwhals knows, a dict of arrays, or a
+path to CSV or Parquet files, and loads only the columns that are asked for. What comes back has three kinds
+of columns: float64, int64 and categorical. `check` refuses missing and infinite values. Rows count from zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Source(NamedTuple):
+    """Data not yet loaded: the names on offer, and a way to load some of them (pandas or pyarrow columns)."""
+
+    names: list[str]
+    load: Callable[[list[str]], dict[str, Any]]
+
+
+def column_names(data: Any) -> list[str]:
+    """Return the columns on offer, without loading the data.
+
+    >>> column_names({"y": [0, 1], "fico": [700.0, 650.0]})
+    ['y', 'fico']
+    """
+    return _open(data).names
+
+
+def read(data: Any, columns: Sequence[str]) -> pd.DataFrame:
+    """Load only `columns`, in that order, with rows numbered from zero.
+
+    Booleans become 0 and 1. Text becomes categorical with sorted levels; an ordered categorical keeps its
+    order; levels without a row are dropped. Dates, complex numbers and mixed content are refused.
+
+    >>> frame = read({"y": [True, False], "bank": ["b", "a"], "unused": [1, 2]}, ["y", "bank"])
+    >>> frame["y"].tolist(), frame["bank"].cat.categories.tolist()
+    ([1.0, 0.0], ['a', 'b'])
+    """
+    import pandas as pd
+
+    names, load = _open(data)
+    if not names:
+        raise ValueError("the data has no columns")
+    wanted = list(dict.fromkeys(columns))
+    _require(wanted, names)
+    loaded = load(wanted or names[:1])  # where no column is needed (y ~ 1), the number of rows still is
+    rows = len(next(iter(loaded.values())))
+    if rows == 0:
+        raise ValueError("the data has no rows")
+    return pd.DataFrame({name: _clean(name, loaded[name]) for name in wanted}, index=range(rows), copy=False)
+
+
+def check(frame: pd.DataFrame) -> None:
+    """Raise ValueError if a value of `frame` is missing or infinite, naming every such column.
+
+    >>> import pandas as pd
+    >>> check(pd.DataFrame({"fico": [700.0, 650.0]}))
+    >>> check(pd.DataFrame({"fico": [700.0, float("nan")]}))
+    Traceback (most recent call last):
+    ValueError: column 'fico' has 1 missing value (first at row 1); drop or impute it before fitting
+    """
+    if len(frame) == 0:
+        raise ValueError("the data has no rows")
+    problems = []
+    for name, column in frame.items():
+        if column.dtype.kind in "iuf" and np.isfinite(column.to_numpy()).all():
+            continue
+        infinite = np.isinf(column.to_numpy()) if column.dtype.kind == "f" else np.zeros(1, dtype=bool)
+        for word, remedy, bad in [
+            ("missing", "drop or impute", column.isna().to_numpy()),
+            ("infinite", "drop or replace", infinite),
+        ]:
+            if count := int(bad.sum()):
+                s, them = ("", "it") if count == 1 else ("s", "them")
+                problems.append(
+                    f"column {name!r} has {count} {word} value{s} (first at row {bad.argmax()}); "
+                    f"{remedy} {them} before fitting"
+                )
+    if problems:
+        raise ValueError("\n".join(problems))
+
+
+def _quote(names: Sequence[object], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more
+
+
+def _require(wanted: Sequence[str], names: Sequence[str], where: str = "the data") -> None:
+    """Raise ValueError if some of `wanted` is not among `names`, with the closest names on offer."""
+    if missing := [name for name in wanted if name not in names]:
+        close = {match: None for name in missing for match in difflib.get_close_matches(name, names)}
+        hint = f"did you mean {_quote(list(close))}?" if close else f"it has {_quote(names)}"
+        raise ValueError(f"no column {_quote(missing)} in {where}; {hint}")
+
+
+def _open(data: Any) -> Source:
+    """Find out what `data` is and which columns it has."""
+    if isinstance(data, str | os.PathLike):
+        source = _open_path(os.fspath(data))
+    elif isinstance(data, Mapping):
+        source = _open_mapping(data)
+    else:
+        source = _open_frame(data)
+    if repeated := [name for name, count in Counter(source.names).items() if count > 1]:
+        raise ValueError(f"duplicate column names: {_quote(repeated)}; rename them first")
+    return source
+
+
+def _open_frame(data: Any) -> Source:
+    import narwhals as nw
+
+    data = nw.to_native(data, pass_through=True)
+    if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
+        names = [str(name) for name in data.columns]
+        return Source(names, lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
+    if nw.dependencies.is_pyarrow_table(data):
+        return Source(data.column_names, lambda wanted: {name: data[name] for name in wanted})
+    try:
+        frame = nw.from_native(data)
+    except TypeError as error:
+        raise TypeError(
+            f"cannot read data of type {type(data).__name__}; give a data frame (pandas, polars, pyarrow), "
+            "a dict of arrays, or a path to CSV or Parquet files"
+        ) from error
+
+    def load(wanted: list[str]) -> dict[str, Any]:
+        needed = frame.select(wanted)
+        table = (needed.collect() if isinstance(needed, nw.LazyFrame) else needed).to_arrow()
+        return dict(zip(wanted, table.columns, strict=True))
+
+    return Source(frame.collect_schema().names(), load)
+
+
+def _open_mapping(data: Mapping[Any, Any]) -> Source:
+    import pandas as pd
+
+    def column(name: str) -> pd.Series[Any]:
+        values = data[name]
+        values = values if isinstance(values, pd.Series | pd.Categorical) else np.asarray(values)
+        if values.ndim != 1:
+            raise ValueError(f"column {name!r} has {values.ndim} dimensions; each column must have one")
+        return pd.Series(values, copy=False)
+
+    def load(wanted: list[str]) -> dict[str, Any]:
+        columns = {name: column(name) for name in wanted}
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+            raise ValueError(f"columns of unequal length: {shown}")
+        return columns
+
+    return Source(list(data), load)
+
+
+def _open_path(path: str) -> Source:
+    """One file, or all files that match a pattern, one below the other in the order of their names."""
+    import pyarrow as pa
+
+    path = os.path.expanduser(path)
+    files = [path]
+    if glob.has_magic(path) and not os.path.exists(path):
+        files = sorted(glob.glob(path, recursive=True))
+    if not files:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    sources = {file: _open_file(file) for file in files}
+
+    def load(wanted: list[str]) -> dict[str, Any]:
+        for file, source in sources.items():
+            _require(wanted, source.names, file)
+        tables = [pa.table(source.load(wanted)) for source in sources.values()]
+        try:
+            table = pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(f"the files {path!r} disagree on the type of a column: {error}") from error
+        return dict(zip(wanted, table.columns, strict=True))
+
+    return Source(sources[files[0]].names, load)
+
+
+def _open_file(file: str) -> Source:
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"no such file: {file!r}")
+    if os.path.isdir(file):
+        raise ValueError(f"{file!r} is a folder; give a pattern for its files, such as 'folder/*.parquet'")
+    name = file.lower().removesuffix(".gz")
+    if name.endswith((".parquet", ".pq")):
+        return _open_parquet(file)
+    if name.endswith((".csv", ".tsv", ".txt")):
+        return _open_csv(file)
+    raise ValueError(
+        f"{file!r} is neither CSV nor Parquet: its name must end in .csv, .tsv, .txt, .parquet or .pq"
+    )
+
+
+def _open_parquet(file: str) -> Source:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = list(pq.read_schema(file).names)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{file!r} is not a Parquet file: {error}") from error
+
+    def load(wanted: list[str]) -> dict[str, Any]:
+        table = pq.read_table(file, columns=wanted, partitioning=None)
+        return {name: table[name] for name in wanted}
+
+    return Source(names, load)
+
+
+def _open_csv(file: str) -> Source:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    with pa.input_stream(file) as stream:
+        header = stream.read(1 << 20).split(b"\n")[0].strip(b"\r")
+    if not header.strip():
+        raise ValueError(f"{file!r} is empty: a CSV file starts with the names of its columns")
+    try:
+        line = header.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file!r} is not a CSV file in UTF-8: {error}") from error
+    if "\0" in line or line.startswith("PAR1"):
+        raise ValueError(f"{file!r} is not a CSV file: its first line is not text")
+    separator = max(",;\t", key=line.count)
+
+    def load(wanted: list[str]) -> dict[str, Any]:
+        def attempt(whole: bool) -> Any:
+            block = min(os.path.getsize(file) + 1, 2**31 - 1) if whole else 1 << 20
+            return pa.csv.read_csv(
+                file,
+                pa.csv.ReadOptions(block_size=block),
+                pa.csv.ParseOptions(delimiter=separator, newlines_in_values=whole),
+                pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=True),
+            )
+
+        try:
+            try:
+                table = attempt(whole=False)
+            except (
+                pa.ArrowInvalid
+            ):  # types come from the first block alone, and 1, 2, ..., 2.5 needs them all
+                table = attempt(whole=True)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"cannot read {file!r} as CSV separated by {separator!r}: {error}") from error
+        return {name: table[name] for name in wanted}
+
+    return Source(next(csv.reader([line], delimiter=separator)), load)
+
+
+def _clean(name: str, values: Any) -> Any:
+    """Turn a pandas or pyarrow column into a float64 or int64 array or a Categorical."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(values, pd.Series):
+        kind = values.dtype.kind
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return _categorical(name, values.array)
+        if kind in "iu" and values.dtype != np.uint64 and not values.hasnans:
+            return np.ascontiguousarray(values.to_numpy(dtype=np.int64))
+        if kind in "biuf":
+            return np.ascontiguousarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        if kind == "c":
+            raise ValueError(f"column {name!r} is complex; take its real part or its size first")
+        try:
+            values = pa.table({name: values}).column(0)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise ValueError(
+                f"column {name!r} has mixed content; make it all numbers or all text ({error})"
+            ) from error
+
+    types, kind = pa.types, values.type
+    if types.is_dictionary(kind):
+        return _categorical(name, values.to_pandas().array)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return _categorical(name, values.cast(pa.large_string()).dictionary_encode().to_pandas().array)
+    if types.is_integer(kind) and kind != pa.uint64() and values.null_count == 0:
+        return values.cast(pa.int64()).to_numpy()
+    if types.is_boolean(kind):
+        return values.cast(pa.uint8()).cast(pa.float64()).to_numpy()
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return values.cast(pa.float64(), safe=False).to_numpy()
+    if types.is_temporal(kind):
+        raise ValueError(
+            f"column {name!r} holds dates or times; "
+            "convert it to a number first, for example days since a date"
+        )
+    raise ValueError(f"column {name!r} holds values of type {kind}; make it numbers or text first")
+
+
+def _categorical(name: str, values: Any) -> Any:
+    """Sort the levels of a Categorical unless they are ordered, and drop those without a row."""
+    import pandas as pd
+
+    kind = pd.api.types.infer_dtype(values.categories)
+    if kind.startswith("mixed"):
+        raise ValueError(f"column {name!r} has levels of mixed types; make them all numbers or all text")
+    if kind not in ("string", "integer", "floating", "boolean", "empty"):
+        values = values.rename_categories(str)  # such as the intervals of pandas.cut
+    levels, codes = values.categories.to_numpy(), values.codes
+    kept = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(levels)))
+    if not values.ordered:
+        kept = kept[np.argsort(levels[kept], kind="stable")]
+    if np.array_equal(kept, np.arange(len(levels))):
+        return values
+    recode = np.full(len(levels) + 1, -1, dtype=codes.dtype)  # its last entry is for -1, a missing value
+    recode[kept] = np.arange(len(kept))
+    return pd.Categorical.from_codes(recode[codes], pd.Index(levels[kept]), ordered=values.ordered)

@@ -1,0 +1,1 @@
+"""Models: a log-likelihood over rows and a log prior."""

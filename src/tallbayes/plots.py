@@ -1,0 +1,212 @@
+"""Pictures of fits: traces, densities of several methods over each other, and effective draws per minute.
+
+Every function returns a matplotlib Figure that belongs to nobody: save it with `figure.savefig("name.png")`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.result import Fit, compare_parameters
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+LINES = (
+    "-",
+    (0, (5, 2)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+)  # so that lines on top of each other show
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+TRACE_POINTS = 1_000  # of each chain
+GRID = 400  # bins of a density
+
+
+def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
+    """Draw the path of each chain, one panel a coefficient.
+
+    >>> from tallbayes.result import example
+    >>> [panel.get_title() for panel in trace(example(draws=50), ["fico"]).axes]
+    ['fico']
+    """
+    names = _chosen(fit, names)
+    figure, panels = _panels(names, width=4.2, height=1.6, most_columns=3)
+    chains, count, _ = fit.draws.shape
+    kept = np.arange(0, count, math.ceil(count / TRACE_POINTS))
+    for panel, values in zip(panels, _columns(fit, names), strict=True):
+        for chain in range(chains):
+            (line,) = panel.plot(kept, values[chain, kept], label=f"chain {chain + 1}")
+            line.set(color=COLOURS[chain % len(COLOURS)], linewidth=0.6, alpha=0.75)
+        panel.set_xlim(0, max(1, count - 1))
+    _finish(figure, panels, "draw")
+    return figure
+
+
+def density(names: Sequence[str] | None = None, **fits: Fit) -> Figure:
+    """Draw the posterior density of each coefficient, a panel each, with a line per fit.
+
+    >>> from tallbayes.result import example
+    >>> figure = density(mh=example(), two_stage=example(seed=1))
+    >>> len(figure.axes), len(figure.axes[0].lines)
+    (2, 2)
+    """
+    if not fits:
+        raise ValueError("nothing to draw; give fits by name, as in density(mh=fit_a, two_stage=fit_b)")
+    names = _chosen(next(iter(fits.values())), names)
+    figure, panels = _panels(names, width=2.7, height=1.9, most_columns=4)
+    for i, (label, fit) in enumerate(fits.items()):
+        effective = fit.summary()["ess_bulk"]
+        style: dict[str, Any] = {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i % len(LINES)],
+            "linewidth": 1.8,
+            "label": label,
+        }
+        for panel, name, values in zip(panels, _chosen(fit, names), _columns(fit, names), strict=True):
+            if np.ptp(values) == 0:
+                panel.axvline(values.flat[0], **style)
+            else:
+                panel.plot(*_smooth(values.ravel(), effective[name]), **style)
+    for panel in panels:
+        panel.set_yticks([])
+        panel.set_ylim(bottom=0)
+        panel.spines["left"].set_visible(False)
+    _finish(figure, panels, None)
+    return figure
+
+
+def redpm(thins: Sequence[int] = (1, 10, 20), **fits: Fit) -> Figure:
+    """Draw how many times the first fit's effective draws per minute the others reach, a panel per thinning.
+
+    >>> from tallbayes.result import example
+    >>> figure = redpm(mh=example(), faster=example(seed=1, seconds=30.0))
+    >>> [panel.get_title() for panel in figure.axes]
+    ['every draw', 'every 10th draw', 'every 20th draw']
+    """
+    if len(fits) < 2:
+        raise ValueError("redpm needs a reference and a fit to compare: redpm(mh=fit_a, two_stage=fit_b)")
+    reference, *others = fits
+    tables = [compare_parameters(thin, **fits)[others] for thin in thins]
+    names = list(tables[0].index)
+    margin = 0.4 + 0.08 * max(len(name) for name in names)
+    figure = _figure(margin + 2.4 * len(thins), 1.3 + 0.27 * len(names))
+    panels = figure.subplots(1, len(thins), sharex=True, sharey=True, squeeze=False)[0]
+    ratios = np.concatenate([table.to_numpy().ravel() for table in tables])
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+    wide = ratios.size > 0 and (ratios.max() > 10 or ratios.min() < 0.1)
+    for panel, thin, table in zip(panels, thins, tables, strict=True):
+        _clean(panel, "every draw" if thin == 1 else f"every {_ordinal(thin)} draw")
+        panel.axvline(1, color="0.4", linewidth=1)
+        panel.grid(axis="y", color="0.92")
+        panel.set_axisbelow(True)
+        for i, other in enumerate(others, start=1):  # the colour that `density` gives this fit
+            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 5}
+            panel.plot(table[other], range(len(names)), linestyle="", label=other, **style)
+        if table.isna().all(axis=None):
+            middle = {"ha": "center", "va": "center", "color": "0.4"}
+            panel.text(0.5, 0.5, "too few draws", transform=panel.transAxes, **middle)
+    panels[0].set_yticks(range(len(names)), names, parse_math=False)
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
+    if wide:
+        panels[0].set_xscale("log")
+    else:
+        panels[0].set_xlim(0, 1.08 * max(1.2, ratios.max(initial=1.0)))
+    figure.supxlabel(f"effective draws per minute, over those of {reference}", fontsize=9)
+    _legend(figure, panels[0])
+    return figure
+
+
+def _chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
+    """The names asked for, all of them if none; refuses those that the fit does not have."""
+    known = fit.coefficients
+    for name in names or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, known))}"
+            raise ValueError(f"the fit has no coefficient {name!r}; {hint}")
+    return list(known if names is None else names)
+
+
+def _columns(fit: Fit, names: Sequence[str]) -> list[Array]:
+    """Draws (chain, draw) of each named coefficient."""
+    draws = fit.draws
+    return [draws[:, :, fit.coefficients.index(name)] for name in names]
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06)
+    return figure
+
+
+def _panels(
+    names: Sequence[str], width: float, height: float, most_columns: int
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one titled panel per name, in rows as even as can be."""
+    if not names:
+        raise ValueError("no coefficients to draw; give at least one name")
+    rows = math.ceil(len(names) / most_columns)
+    columns = math.ceil(len(names) / rows)
+    figure = _figure(max(4.5, width * columns), 0.6 + height * rows)
+    grid = figure.add_gridspec(rows, columns)
+    panels = [figure.add_subplot(grid[divmod(i, columns)]) for i in range(len(names))]
+    for panel, name in zip(panels, names, strict=True):
+        _clean(panel, name)
+    return figure, panels
+
+
+def _clean(panel: Axes, title: str) -> None:
+    # Interactions have long names; and a name may hold dollars, which matplotlib would read as formulas.
+    title = title if len(title) <= 36 else title.replace(":", ":\n")
+    panel.set_title(title, fontsize=9, parse_math=False)
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
+    for panel in panels:
+        panel.locator_params(axis="x", nbins=4)
+    if label:
+        figure.supxlabel(label, fontsize=9)
+    _legend(figure, panels[0])
+
+
+def _legend(figure: Figure, panel: Axes) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    legend = figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False, fontsize=9
+    )
+    for line in legend.get_lines():
+        line.set(linewidth=1.8, alpha=1)
+
+
+def _smooth(values: Array, effective: float) -> tuple[Array, Array]:
+    """Gaussian kernel density of binned draws, with Silverman's bandwidth for so many effective draws."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    spread = min(values.std(), (high - low) / 1.34) or values.std()
+    size = effective if effective >= 1 else values.size
+    bandwidth = max(0.9 * spread * size**-0.2, np.ptp(values) / GRID)
+    edges = np.linspace(values.min() - 3 * bandwidth, values.max() + 3 * bandwidth, GRID + 1)
+    step = edges[1] - edges[0]
+    reach = int(4 * bandwidth / step)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / bandwidth) ** 2)
+    height = np.convolve(np.histogram(values, edges, density=True)[0], kernel / kernel.sum(), mode="full")
+    return edges[:-1] + step / 2, height[reach : reach + GRID]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

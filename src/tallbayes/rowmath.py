@@ -1,0 +1,233 @@
+"""The compiled loops behind Rows: one pass over all rows, for one or more parameter vectors.
+
+The rows are cut into blocks whose bounds depend on the number of rows alone, and a block into chunks that stay in the
+first-level cache. A block's sum is computed by one thread and the block sums are added in block order, so the answer has
+the same bits for any number of threads. Each chunk of x is loaded from memory once for all parameter vectors.
+
+Shapes: x (p, n), one contiguous run per column; params (k, p); offset and weights (n,) or None.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange, types
+from numba.extending import overload
+
+from tallbayes.compiled import FAST, compiled
+from tallbayes.families import chunk_derivatives, chunk_value
+
+CHUNK = 512
+MOST_BLOCKS = 256
+
+
+def block_length(rows: int) -> int:
+    """Rows in a block: whole chunks, at least 16 of them, and at most 256 blocks in all.
+
+    >>> block_length(1000), block_length(2_297_813)
+    (8192, 9216)
+    """
+    return CHUNK * max(16, -(-rows // (CHUNK * MOST_BLOCKS)))
+
+
+def _part(array, start, stop):
+    raise NotImplementedError
+
+
+@overload(_part)
+def _(array, start, stop):
+    if isinstance(array, types.NoneType):
+        return lambda array, start, stop: None
+    return lambda array, start, stop: array[start:stop]
+
+
+def _set_offset(eta, offset, start, stop):
+    raise NotImplementedError
+
+
+@overload(_set_offset)
+def _(eta, offset, start, stop):
+    if isinstance(offset, types.NoneType):
+
+        def zero(eta, offset, start, stop):
+            eta[:] = 0.0
+
+        return zero
+
+    def copy(eta, offset, start, stop):
+        eta[:] = offset[start:stop]
+
+    return copy
+
+
+@compiled()
+def predictor(x, offset, theta, start, stop, eta):
+    """eta = offset + x' theta on the rows start..stop, four columns at a time."""
+    _set_offset(eta, offset, start, stop)
+    p = x.shape[0]
+    whole = p - p % 4
+    for j in range(0, whole, 4):
+        t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
+        x0, x1, x2, x3 = (
+            x[j, start:stop],
+            x[j + 1, start:stop],
+            x[j + 2, start:stop],
+            x[j + 3, start:stop],
+        )
+        for i in range(eta.size):
+            eta[i] += (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
+    for j in range(whole, p):
+        t0, x0 = theta[j], x[j, start:stop]
+        for i in range(eta.size):
+            eta[i] += t0 * x0[i]
+
+
+@compiled(parallel=True)
+def values(tag, x, offset, weights, params, length, sums):
+    """Log-likelihood of each parameter vector: sums (blocks, k)."""
+    n = x.shape[1]
+    for block in prange(sums.shape[0]):
+        buffer = np.empty(CHUNK)
+        sums[block] = 0.0
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            eta = buffer[: stop - start]
+            for k in range(params.shape[0]):
+                predictor(x, offset, params[k], start, stop, eta)
+                sums[block, k] += chunk_value(tag, eta, _part(weights, start, stop))
+
+
+@compiled(parallel=True)
+def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvatures):
+    """Values as above, with gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
+    p, n = x.shape
+    for block in prange(sums.shape[0]):
+        buffers = np.empty((4, CHUNK))
+        sums[block] = 0.0
+        gradients[block] = 0.0
+        curvatures[block] = 0.0
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            size = stop - start
+            eta, first, second, scaled = (
+                buffers[0, :size],
+                buffers[1, :size],
+                buffers[2, :size],
+                buffers[3, :size],
+            )
+            for k in range(params.shape[0]):
+                predictor(x, offset, params[k], start, stop, eta)
+                sums[block, k] += chunk_derivatives(tag, eta, _part(weights, start, stop), first, second)
+                for a in range(p):
+                    xa = x[a, start:stop]
+                    slope = 0.0
+                    for i in range(size):
+                        slope += first[i] * xa[i]
+                        scaled[i] = second[i] * xa[i]
+                    gradients[block, k, a] += slope
+                    _dots(scaled, x, start, stop, curvatures[block, k, a, : a + 1])
+
+
+@compiled()
+def _dots(scaled, x, start, stop, out):
+    """Add to out[b] the product of `scaled` with column b, four columns at a time."""
+    whole = out.size - out.size % 4
+    for b in range(0, whole, 4):
+        x0, x1, x2, x3 = (
+            x[b, start:stop],
+            x[b + 1, start:stop],
+            x[b + 2, start:stop],
+            x[b + 3, start:stop],
+        )
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(scaled.size):
+            s0 += scaled[i] * x0[i]
+            s1 += scaled[i] * x1[i]
+            s2 += scaled[i] * x2[i]
+            s3 += scaled[i] * x3[i]
+        out[b] += s0
+        out[b + 1] += s1
+        out[b + 2] += s2
+        out[b + 3] += s3
+    for b in range(whole, out.size):
+        x0, s0 = x[b, start:stop], 0.0
+        for i in range(scaled.size):
+            s0 += scaled[i] * x0[i]
+        out[b] += s0
+
+
+@compiled(parallel=True)
+def predictors(x, offset, params, length, eta):
+    """The linear predictor of every row and parameter vector: eta (k, n)."""
+    n = x.shape[1]
+    for block in prange(-(-n // length)):
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            for k in range(params.shape[0]):
+                predictor(x, offset, params[k], start, stop, eta[k, start:stop])
+
+
+@compiled(parallel=True)
+def moved_values(tag, eta, column, weights, chains, steps, length, sums):
+    """Log-likelihood at eta[chains[k]] + steps[k] * column, without changing eta."""
+    n = eta.shape[1]
+    for block in prange(sums.shape[0]):
+        buffer = np.empty(CHUNK)
+        sums[block] = 0.0
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            moved, x = buffer[: stop - start], column[start:stop]
+            for k in range(chains.size):
+                here, step = eta[chains[k], start:stop], steps[k]
+                for i in range(moved.size):
+                    moved[i] = here[i] + step * x[i]
+                sums[block, k] += chunk_value(tag, moved, _part(weights, start, stop))
+
+
+@compiled(parallel=True)
+def move(eta, column, chains, steps, length):
+    """eta[chains[k]] += steps[k] * column."""
+    n = eta.shape[1]
+    for block in prange(-(-n // length)):
+        start, stop = block * length, min(n, (block + 1) * length)
+        x = column[start:stop]
+        for k in range(chains.size):
+            here, step = eta[chains[k], start:stop], steps[k]
+            for i in range(here.size):
+                here[i] += step * x[i]
+
+
+@compiled(parallel=True)
+def lengths(x, factor, length, out):
+    """|factor' x_i| for every row: how far the row's eta moves when the posterior moves by one sd."""
+    p, n = x.shape
+    for block in prange(-(-n // length)):
+        buffer = np.empty(CHUNK)
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            eta, squares = buffer[: stop - start], out[start:stop]
+            squares[:] = 0.0
+            for j in range(p):
+                predictor(x, None, factor[:, j], start, stop, eta)
+                for i in range(eta.size):
+                    squares[i] += eta[i] * eta[i]
+            for i in range(squares.size):
+                squares[i] = np.sqrt(squares[i])
+
+
+@compiled(parallel=True)
+def products(x, v, length):
+    """The product of every column with v."""
+    p, n = x.shape
+    sums = np.zeros((-(-n // length), p))
+    for block in prange(sums.shape[0]):
+        start, stop = block * length, min(n, (block + 1) * length)
+        _dots(v[start:stop], x, start, stop, sums[block])
+    return sums.sum(0)
+
+
+@compiled(parallel=True)
+def mix(bits, hashes):
+    """Mix the bits of one more column into the 64-bit hashes of rows."""
+    for i in prange(hashes.size):
+        mixed = (hashes[i] ^ bits[i]) * np.uint64(0x9E3779B97F4A7C15)
+        hashes[i] = (mixed ^ (mixed >> np.uint64(29))) + np.uint64(0xBF58476D1CE4E5B9)

@@ -1,0 +1,312 @@
+"""Rows: the one door to the data.
+
+Samplers hold no arrays. They ask for sums over all rows (`sum`), for a fixed weighted subsample (`sample`), or for a linear
+predictor that stays with the rows and is moved one column at a time (`track`). Whatever answers these calls can feed every
+sampler: `MemoryRows` does it from memory. Rows also count what they are asked: `touched` is the number of
+(row, parameter vector) pairs that passed the door.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes import rowmath
+from tallbayes.families import Bernoulli
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+class Derivatives(NamedTuple):
+    """Value, gradient and minus the curvature of the log-likelihood, for each of k parameter vectors."""
+
+    value: Array  # (k,)
+    gradient: Array  # (k, p)
+    curvature: Array  # (k, p, p)
+
+
+class LogLikelihood(NamedTuple):
+    """Ask `rows.sum` for log-likelihoods."""
+
+    family: Any
+
+
+class LogLikelihoodDerivatives(NamedTuple):
+    """Ask `rows.sum` for log-likelihoods with gradient and curvature."""
+
+    family: Any
+
+
+COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
+
+# A pass is parallel inside, and parallel regions may not be started from several threads at once.
+_one_pass = threading.Lock()
+
+
+class MemoryRows:
+    """Rows in memory: x (p, n) with one contiguous run a column, outcomes, and optional weights, offset and strata.
+
+    >>> rows = MemoryRows(x=[[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]], y=[0.0, 1.0, 1.0])
+    >>> from tallbayes.families import Logit
+    >>> rows.sum(LogLikelihood(Logit()), [[0.0, 0.0], [0.5, 0.5]]).round(3)
+    array([-2.079, -1.489])
+    >>> rows.touched
+    6
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        weights: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        strata: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        self._x = np.ascontiguousarray(x, dtype=float)
+        self._y = np.ascontiguousarray(y, dtype=float)
+        self._weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
+        self._offset = None if offset is None else np.ascontiguousarray(offset, dtype=float)
+        self._strata = {
+            name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()
+        }
+        self._length = rowmath.block_length(self.size)
+        self._blocks = -(-self.size // self._length)
+        weighted = self._y if self._weights is None else self._weights * self._y
+        # The gradient of sum(y_i eta_i): all that a canonical family needs of y.
+        self._linear = rowmath.products(self._x, weighted, self._length)
+        self._constant = 0.0 if self._offset is None else float(self._offset @ weighted)
+        self.touched = 0
+
+    @property
+    def size(self) -> int:
+        """Number of rows held; after collapsing, of distinct ones."""
+        return int(self._x.shape[1])
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the design."""
+        return int(self._x.shape[0])
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights: the number of rows that the data had, where no weights were given."""
+        return float(self.size if self._weights is None else self._weights.sum())
+
+    def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
+        """Sum of `f` over all rows for each parameter vector, in one pass."""
+        params = np.ascontiguousarray(np.atleast_2d(params), dtype=float)
+        k, p = params.shape
+        self.touched += self.size * k
+        values = np.empty((self._blocks, k))
+        arguments = (f.family, self._x, self._offset, self._weights, params, self._length, values)
+        linear = params @ self._linear + self._constant
+        if isinstance(f, LogLikelihood):
+            with _one_pass:
+                rowmath.values(*arguments)
+            return linear + values.sum(0)
+        gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
+        with _one_pass:
+            rowmath.derivatives(*arguments, gradients, lower)
+        curvature = lower.sum(0)
+        curvature += np.tril(curvature, -1).transpose(0, 2, 1)
+        return Derivatives(linear + values.sum(0), self._linear + gradients.sum(0), curvature)
+
+    def track(self, family: Any, theta: Array) -> Track:
+        """Follow chains, one a row of theta, that move one column at a time."""
+        return Track(self, family, theta)
+
+    def weight_by(self, by: str) -> dict[int, float]:
+        """Total weight of each stratum (a column kept with the rows, or "outcome")."""
+        codes, index = np.unique(self._stratum(by), return_inverse=True)
+        return dict(zip(codes.tolist(), np.bincount(index, self._weights).tolist(), strict=True))
+
+    def cubic_bounds(self, family: Bernoulli, theta: Array, factor: Array, radius: float) -> Array:
+        """How large each row's third-order Taylor remainder can be within `radius` posterior sds of theta.
+
+        With a_i = |factor' x_i| the row's eta moves by at most radius * a_i, and the remainder is at most
+        weight * sup|third derivative| * (radius a_i)^3 / 6.
+        """
+        self.touched += self.size
+        eta, reach = self._predictors(np.atleast_2d(theta))[0], np.empty(self.size)
+        with _one_pass:
+            rowmath.lengths(self._x, np.asfortranarray(factor), self._length, reach)
+        reach *= radius
+        bounds = np.empty(self.size)
+        for start in range(0, self.size, 1 << 15):
+            part = slice(start, start + (1 << 15))
+            bounds[part] = family.bound3(self._y[part], eta[part] - reach[part], eta[part] + reach[part])
+        bounds *= reach**3 / 6
+        return bounds if self._weights is None else bounds * self._weights
+
+    def sample(
+        self,
+        size: int | Mapping[int, int],
+        rng: np.random.Generator,
+        by: str | None = None,
+        weight: Array | None = None,
+    ) -> MemoryRows:
+        """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows.
+
+        Rows are included with probability proportional to `weight` (default: the row's own weight), those with the largest
+        weights for certain; the subsample's weights are those of the rows over these probabilities. `by` names a stratum
+        column, or "outcome"; then `size` is what to take from each stratum: one number, or one per stratum code (a
+        stratum not named is taken whole).
+
+        >>> rows = MemoryRows(x=np.ones((1, 1000)), y=np.arange(1000) % 10 == 0)
+        >>> sub = rows.sample({0: 100}, np.random.default_rng(1), by="outcome")
+        >>> sub.size, sub.total_weight
+        (200, 1000.0)
+        """
+        own = np.ones(self.size) if self._weights is None else self._weights
+        measure = own if weight is None else weight
+        if by is None:
+            assert isinstance(size, int)
+            chosen, scale = _systematic(np.arange(self.size), measure, size, rng)
+        else:
+            parts = []
+            codes = self._stratum(by)
+            for code in np.unique(codes):
+                members = np.flatnonzero(codes == code)
+                take = size if isinstance(size, int) else size.get(int(code), members.size)
+                parts.append(_systematic(members, measure, take, rng))
+            chosen = np.concatenate([part[0] for part in parts])
+            scale = np.concatenate([part[1] for part in parts])
+        return self._subset(chosen, own[chosen] * scale)
+
+    def collapsed(self) -> MemoryRows:
+        """The same rows with duplicates merged into weighted ones, if a sample shows that it pays; else these rows.
+
+        Exact: candidates are found by a hash and then compared value by value.
+        """
+        seen = self._hashes(np.arange(0, self.size, max(1, self.size // COLLAPSE_LOOK)))
+        repeats = seen.size - np.unique(seen).size
+        # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
+        if repeats == 0 or seen.size**2 / (2 * repeats) > self.size:
+            return self
+        _, first, inverse = np.unique(self._hashes(), return_index=True, return_inverse=True)
+        if 2 * first.size > self.size or not self._same(first[inverse]):
+            return self
+        order = np.argsort(first)  # keep the order in which rows first appear
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        weights = np.bincount(rank[inverse], self._weights, minlength=first.size).astype(float)
+        return self._subset(first[order], weights)
+
+    def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
+        """A hash of each row's values, or of some rows' only."""
+        hashes = np.zeros(self.size if rows is None else rows.size, np.uint64)
+        for column in self._keys():
+            values = column if rows is None else column[rows]
+            rowmath.mix(np.ascontiguousarray(values).view(np.uint64), hashes)
+        return hashes
+
+    def _same(self, other: Integers) -> bool:
+        """Whether each row equals the row that `other` names for it."""
+        return all(bool((column == column[other]).all()) for column in self._keys())
+
+    def _keys(self) -> list[NDArray[Any]]:
+        """The columns in which duplicates agree."""
+        offset = [] if self._offset is None else [self._offset]
+        return [*self._x, self._y, *offset, *self._strata.values()]
+
+    def _subset(self, chosen: Integers, weights: Array) -> MemoryRows:
+        return MemoryRows(
+            self._x[:, chosen],
+            self._y[chosen],
+            None if (weights == 1).all() else weights,
+            None if self._offset is None else self._offset[chosen],
+            {name: codes[chosen] for name, codes in self._strata.items()},
+        )
+
+    def _stratum(self, by: str) -> Integers:
+        if by == "outcome":
+            return self._y.astype(np.intp)
+        if by not in self._strata:
+            raise ValueError(
+                f"no stratum {by!r} is kept with the rows; there are {['outcome', *self._strata]}"
+            )
+        return self._strata[by]
+
+    def _predictors(self, params: Array) -> Array:
+        self.touched += self.size * len(params)
+        eta = np.empty((len(params), self.size))
+        with _one_pass:
+            rowmath.predictors(self._x, self._offset, np.ascontiguousarray(params), self._length, eta)
+        return eta
+
+
+class Track:
+    """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
+
+    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding errors pile
+    up with the moves; `refresh` computes the predictors anew.
+    """
+
+    def __init__(self, rows: MemoryRows, family: Any, theta: Array) -> None:
+        self._rows, self._family, self._theta = rows, family, theta.copy()
+        self.refresh()
+        self.value = self.at(theta, 0, np.arange(len(theta)))
+
+    def refresh(self) -> None:
+        """Compute the linear predictors anew from the coefficients."""
+        self._eta = self._rows._predictors(self._theta)
+
+    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
+        """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
+        rows = self._rows
+        steps = self._steps(theta, column, chains)
+        rows.touched += rows.size * chains.size
+        values = np.empty((rows._blocks, chains.size))
+        with _one_pass:
+            rowmath.moved_values(
+                self._family, self._eta, rows._x[column], rows._weights, chains, steps, rows._length, values
+            )
+        return np.asarray(theta[chains] @ rows._linear + rows._constant + values.sum(0))
+
+    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+        """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
+        rows = self._rows
+        steps = self._steps(theta, column, chains)
+        with _one_pass:
+            rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
+        self._theta[chains, column] = theta[chains, column]
+        self.value[chains] = value
+
+    def _steps(self, theta: Array, column: int | None, chains: Integers) -> Array:
+        if column is None:
+            raise ValueError("a track serves moves of one column only")
+        return theta[chains, column] - self._theta[chains, column]
+
+
+def _systematic(
+    members: Integers, measure: Array, size: int, rng: np.random.Generator
+) -> tuple[Integers, Array]:
+    """Draw `size` of the members without replacement, and give one over their inclusion probabilities.
+
+    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its probability,
+    and picked at unit distances from a random start; with equal measures that is simple random sampling.
+    """
+    if size >= members.size:
+        return members, np.ones(members.size)
+    lengths = measure[members]
+    certain = np.zeros(members.size, dtype=bool)
+    while True:  # whoever would be longer than one is taken for certain, and the others share the rest
+        rest = ~certain
+        count, total = size - int(certain.sum()), lengths[rest].sum()
+        probability = np.where(certain, 1.0, lengths * (count / total if total > 0 else 0.0))
+        larger = rest & (probability >= 1)
+        if not larger.any():
+            break
+        certain |= larger
+    order = rng.permutation(np.flatnonzero(rest & (probability > 0)))
+    ends = np.cumsum(probability[order])
+    picks = order[
+        np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)
+    ]
+    chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
+    return members[chosen], 1 / probability[chosen]

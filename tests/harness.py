@@ -1,0 +1,270 @@
+"""How a sampler earns trust: every kernel goes through these checks, and broken kernels must fail them.
+
+Exact checks read the acceptance ratios off the real kernel: a scripted proposal sends each chain to a chosen point, and
+generators that always say yes make it compute every stage. From the ratios come pointwise balance and, on a small finite
+space, the whole transition matrix. Statistical checks start chains in the stationary distribution and test that they stay
+there, or compare long runs with quadrature. Each has a stated false-alarm rate, and seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+from tallbayes.kernels import Streams
+from tallbayes.kernels.two_stage import TwoStage
+from tallbayes.mode import Mode, SeparationWarning, find_mode
+from tallbayes.models.glm import GLM
+from tallbayes.priors import Normal
+from tallbayes.proposals import Move
+
+FALSE_ALARM = 1e-6  # of each statistical check
+
+
+# --- test problems -----------------------------------------------------------------------------------------------------
+
+
+def skewed_model(prior_sd: float = 2.0) -> GLM:
+    """Fourteen rows and three ones: a posterior far from Gaussian."""
+    y = [0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
+    x = [-1.0, -0.5, 0.0, 2.0, 0.3, -1.2, 0.8, -0.1, 1.5, 1.1, 0.4, -0.7, 0.2, 0.9]
+    return GLM("y ~ x", {"y": y, "x": x}, prior=Normal(0.0, prior_sd))
+
+
+def zero_event_model() -> GLM:
+    """A level with eight rows and no event: its coefficient has a long left tail that the prior alone ends."""
+    y = [0, 1, 0, 1, 0, 1, 0, 0, 1, 0] + [0] * 8
+    rare = [0.0] * 10 + [1.0] * 8
+    return GLM("y ~ rare", {"y": y, "rare": rare}, prior=Normal(0.0, 5.0))
+
+
+def mode_of(model: GLM) -> Mode:
+    """The mode, without the warning that a test problem is separated on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeparationWarning)
+        return find_mode(model, np.random.default_rng(0))
+
+
+# --- kind 1: balance, read off the real kernel ------------------------------------------------------------------------
+
+
+class Yes:
+    """A generator whose uniform numbers accept whatever can be accepted."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Sends every chain to a chosen point; with a column, only that coefficient differs from where the chain is."""
+
+    targets: np.ndarray
+    log_q: np.ndarray
+    column: int | None = None
+    updates = 1
+
+    @property
+    def by_column(self) -> bool:
+        return self.column is not None
+
+    def propose(self, theta: np.ndarray, update: int, rng: list[Any]) -> Move:
+        return Move(self.targets, self.log_q, self.column)
+
+    def pick(self, theta: np.ndarray, rng: list[Any]) -> Move:
+        return Move(self.targets, self.log_q)
+
+
+def log_acceptance(
+    kernel: Any, here: np.ndarray, there: np.ndarray, log_q: np.ndarray, column: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log probabilities with which stages 1 and 2 accept moves from `here` to `there` (one pair a row)."""
+    scripted = replace(kernel, proposal=Scripted(there, log_q, column))
+    yes = Streams([Yes()] * len(here), [Yes()] * len(here))  # type: ignore[list-item]
+    state = scripted.start(yes, theta=here)
+    draws = scripted.advance(state, 1, yes)[1]
+    assert draws.accepted.all(), "a move of positive probability was not accepted by generators that accept all"
+    second = draws.log_second[0, 0] if isinstance(kernel, TwoStage) else np.zeros(len(here))
+    return np.minimum(draws.log_first[0, 0], 0.0), np.minimum(second, 0.0)
+
+
+def log_likelihood(model: GLM, theta: np.ndarray) -> np.ndarray:
+    """Written with NumPy alone, apart from the passes that kernels use."""
+    rows = model.rows
+    eta = theta @ rows._x
+    return (rows._y * eta - np.logaddexp(0, eta)) @ (np.ones(rows.size) if rows._weights is None else rows._weights)
+
+
+def log_posterior(model: GLM, theta: np.ndarray) -> np.ndarray:
+    """Up to no constant at all."""
+    return log_likelihood(model, theta) + stats.norm.logpdf(theta, model.prior.mean, model.prior.sd).sum(-1)
+
+
+def imbalance(kernel: Any, rng: np.random.Generator, pairs: int = 200, column: int | None = None) -> float:
+    """Largest |log p(x) q(x,y) a(x,y) - log p(y) q(y,x) a(y,x)| over random pairs and random q."""
+    spread = kernel.initial.factor * 3
+    here = kernel.initial.center + rng.standard_normal((pairs, len(spread))) @ spread.T
+    there = kernel.initial.center + rng.standard_normal((pairs, len(spread))) @ spread.T
+    if column is not None:
+        there = np.where(np.arange(len(spread)) == column, there, here)
+    log_q = rng.normal(0.0, 2.0, (2, pairs))  # densities of the two directions
+    flows = []
+    for a, b, forth, back in ((here, there, *log_q), (there, here, *log_q[::-1])):
+        first, second = log_acceptance(kernel, a, b, back - forth, column)
+        flows.append(log_posterior(kernel.model, a) + forth + first + second)
+    return float(np.abs(flows[0] - flows[1]).max())
+
+
+@dataclass(frozen=True)
+class FiniteSpace:
+    """A few points with the posterior restricted to them, and a proposal matrix."""
+
+    points: np.ndarray  # (m, p)
+    target: np.ndarray  # (m,) posterior probabilities
+    proposal: np.ndarray  # (m, m) rows sum to one
+
+    @classmethod
+    def of(cls, kernel: Any, rng: np.random.Generator, points: int = 6) -> FiniteSpace:
+        spread = kernel.initial.factor * 1.5
+        chosen = kernel.initial.center + rng.standard_normal((points, len(spread))) @ spread.T
+        logs = log_posterior(kernel.model, chosen)
+        target = np.exp(logs - logs.max())
+        return cls(chosen, target / target.sum(), rng.dirichlet(np.ones(points), points))
+
+    def acceptance(self, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices of stage 1 and stage 2 acceptance probabilities, from the real kernel."""
+        m = len(self.points)
+        i, j = np.divmod(np.arange(m * m), m)
+        log_q = np.log(self.proposal)
+        found = log_acceptance(kernel, self.points[i], self.points[j], (log_q.T - log_q)[i, j])
+        first, second = (np.exp(part).reshape(m, m) for part in found)
+        return first, second
+
+    def transition(self, kernel: Any, subchain: int | None = None) -> np.ndarray:
+        """The kernel's transition matrix; with a subchain, of so many stage-1 steps before each stage 2."""
+        first, second = self.acceptance(kernel)
+        screened = with_rejections(self.proposal * first)
+        if subchain is None:
+            return with_rejections(self.proposal * first * second)
+        return with_rejections(np.linalg.matrix_power(screened, subchain) * second)
+
+
+def with_rejections(moves: np.ndarray) -> np.ndarray:
+    """A transition matrix from the probabilities of leaving: what is left stays."""
+    matrix = moves - np.diag(np.diag(moves))
+    return matrix + np.diag(1 - matrix.sum(1))
+
+
+def drift(target: np.ndarray, matrix: np.ndarray) -> float:
+    """Largest |pi P - pi|."""
+    return float(np.abs(target @ matrix - target).max())
+
+
+def bias(target: np.ndarray, matrix: np.ndarray) -> float:
+    """Total variation distance between a matrix's stationary distribution and the target."""
+    m = len(target)
+    system = np.vstack([matrix.T - np.eye(m), np.ones(m)])
+    stationary = np.linalg.lstsq(system, np.append(np.zeros(m), 1.0), rcond=None)[0]
+    return float(0.5 * np.abs(stationary - target).sum())
+
+
+# --- kind 3: start in the stationary distribution, stay there ---------------------------------------------------------
+
+
+@cache
+def exact_draws(model: GLM, size: int, seed: int) -> np.ndarray:
+    """Independent draws from the posterior, by rejection from the prior: keep theta with probability L / max L."""
+    rng = np.random.default_rng([seed, 1])
+    top = 1e-3 - optimize.minimize(lambda t: -log_likelihood(model, t), np.zeros(model.rows.columns)).fun
+    kept: list[np.ndarray] = []
+    while sum(map(len, kept)) < size:
+        theta = model.prior.sample(rng, 100_000)
+        value = log_likelihood(model, theta)
+        assert value.max() <= top, "the likelihood exceeds what should be its maximum"
+        kept.append(theta[np.log(rng.random(len(theta))) < value - top])
+    return np.concatenate(kept)[:size]
+
+
+def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
+    """Smallest p-value that chains started in the posterior are still there: each coefficient, and the log density.
+
+    A two-sample Kolmogorov-Smirnov test against fresh draws; the result is Bonferroni-corrected, so that a correct kernel
+    gives less than FALSE_ALARM with at most that probability.
+    """
+    start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed), [chains])
+    streams = Streams.spawn(seed, chains)
+    state = kernel.start(streams, theta=start)
+    final = kernel.advance(state, steps, streams)[1].theta[-1]
+    views = [*range(final.shape[1]), None]
+    p_values = []
+    for view in views:
+        a, b = (log_posterior(kernel.model, t) if view is None else t[:, view] for t in (final, fresh))
+        p_values.append(stats.ks_2samp(a, b, method="asymp").pvalue)
+    return float(min(1.0, len(views) * min(p_values)))
+
+
+# --- kind 5: known posteriors by quadrature ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quadrature:
+    """A two-coefficient posterior on a fine grid."""
+
+    grid: np.ndarray  # (m, 2)
+    probability: np.ndarray  # (m,)
+
+    @classmethod
+    @cache
+    def of(cls, model: GLM, points: int = 601) -> Quadrature:
+        mode = mode_of(model)
+        # Where the prior has a say, the tails end only where it ends them.
+        reach = np.where(mode.sd > 0.2 * model.prior.sd, 8 * model.prior.sd, 12 * mode.sd)
+        sides = [np.linspace(-1, 1, points) * r + c for r, c in zip(reach, mode.center, strict=True)]
+        grid = np.stack([side.ravel() for side in np.meshgrid(*sides, indexing="ij")], axis=1)
+        logs = np.concatenate([log_posterior(model, part) for part in np.array_split(grid, 50)])
+        weights = np.exp(logs - logs.max()).reshape(points, points)
+        edges = [weights[0], weights[-1], weights[:, 0], weights[:, -1]]
+        assert max(edge.max() for edge in edges) < 1e-8, "the grid is too small"
+        return cls(grid, weights.ravel() / weights.sum())
+
+    def expectation(self, values: np.ndarray) -> float:
+        return float(values @ self.probability)
+
+    def quantile(self, column: int, level: float) -> float:
+        """The end of the grid cell in which the cumulative probability reaches the level."""
+        values, index = np.unique(self.grid[:, column], return_inverse=True)
+        cumulative = np.cumsum(np.bincount(index, self.probability))
+        return float(values[np.searchsorted(cumulative, level)] + 0.5 * (values[1] - values[0]))
+
+
+def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature) -> float:
+    """Largest |z| of means, squares and tail probabilities against quadrature.
+
+    Chains are independent, so the standard error comes from the spread of the chains' own averages.
+    """
+    streams = Streams.spawn(seed, chains)
+    start = exact_draws(kernel.model, chains, seed)
+    theta = kernel.advance(kernel.start(streams, theta=start), draws, streams)[1].theta
+    scores = []
+    for column in range(theta.shape[2]):
+        grid, drawn = truth.grid[:, column], theta[..., column]
+        functions = [lambda v: v, np.square]
+        functions += [
+            lambda v, cut=truth.quantile(column, level): (v <= cut).astype(float)
+            for level in (0.005, 0.05, 0.5, 0.95, 0.995)
+        ]
+        for function in functions:
+            averages = function(drawn).mean(0)
+            error = averages.std(ddof=1) / np.sqrt(chains)
+            scores.append(abs(averages.mean() - truth.expectation(function(grid))) / error)
+    return float(max(scores))
+
+
+def z_limit(chains: int, checks: int = 14) -> float:
+    """What `largest_z` stays below for a correct kernel, but for FALSE_ALARM."""
+    return float(stats.t.isf(FALSE_ALARM / (2 * checks), chains - 1))

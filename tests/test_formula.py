@@ -1,0 +1,261 @@
+"""A formula is learned once, applied to any chunk, saved as JSON, and refuses what formulaic lets pass."""
+
+import json
+
+import formulaic
+import numpy as np
+import pandas as pd
+import pytest
+
+from tallbayes.formula import MAX_LEVELS, Formula, group_columns
+
+ROWS = 300
+rng = np.random.default_rng(1)
+DATA = pd.DataFrame(
+    {
+        "y": rng.random(ROWS) < 0.4,
+        "x": rng.normal(size=ROWS),
+        "z": rng.lognormal(size=ROWS),
+        "n": rng.integers(1, 4, size=ROWS),
+        "g": rng.choice(["yes", "no", "maybe"], ROWS),
+        "h": pd.Categorical(rng.choice(["lo", "mid", "hi"], ROWS), ["lo", "mid", "hi"], ordered=True),
+        "a.b": rng.normal(size=ROWS),
+        "my col": rng.random(ROWS),
+    }
+)
+FORMULAS = [
+    "y ~ 1",
+    "y ~ x",
+    "y ~ 0 + x",
+    "y ~ x + g",
+    "y ~ g - 1",
+    "y ~ x * g + h",
+    "y ~ g:h",
+    "y ~ x + x:g - 1",
+    "y ~ x + I(x) + I(2 * x)",
+    "y ~ C(n) + C(g, contr.sum)",
+    "y ~ C(g, contr.treatment('no')) + C(n, contr.poly)",
+    "y ~ C(h, levels=['hi', 'lo', 'mid'])",
+    "y ~ center(x) + scale(z) + standardize(n)",
+    "y ~ log(z) + np.sqrt(z) + x.clip(0) + {x**2 + z}",
+    "y ~ scale(log(z)) : g",
+    "y ~ poly(x, 3) + poly(z, 2, raw=True)",
+    "y ~ bs(x, df=5) + bs(z, knots=[1.0], degree=2)",
+    "y ~ cr(x, df=4) + cc(z, df=3) + center(bs(x, df=4))",
+    "y ~ a.b + `my col` + log(`my col`) + center(`a.b`) + Q('a.b')",
+    "y ~ I(h > 'lo') + I(g == 'no')",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_learn_agrees_with_formulaic(text):
+    formula, X, y = Formula.learn(text, DATA)
+    expected = formulaic.model_matrix(text, DATA.assign(y=DATA["y"].astype(float)), context={})
+    assert formula.coefficients == tuple(expected.rhs.columns)
+    assert formula.outcome == "y"
+    np.testing.assert_array_equal(X, expected.rhs.to_numpy(dtype=float).T)
+    np.testing.assert_array_equal(y, DATA["y"])
+    assert X.shape == (len(formula.coefficients), ROWS)
+    assert X.dtype == y.dtype == np.float64
+    assert X.flags.c_contiguous
+    assert y.flags.c_contiguous
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_chunks_and_json_give_the_whole_bit_for_bit(text):
+    formula, X, _ = Formula.learn(text, DATA)
+    loaded = Formula.from_json(formula.to_json())
+    assert (loaded.text, loaded.coefficients, loaded.outcome) == (text, formula.coefficients, "y")
+    assert loaded.to_json() == formula.to_json()
+    new = DATA.drop(columns="y")
+    for some in (formula, loaded):
+        whole = some.apply(new)
+        chunks = [some.apply(new.iloc[start : start + 37]) for start in range(0, ROWS, 37)]
+        np.testing.assert_array_equal(np.hstack(chunks), whole)
+        np.testing.assert_array_equal(whole, X)
+        np.testing.assert_array_equal(some.apply(new.iloc[:1]), X[:, :1])
+
+
+def test_applying_does_not_change_what_was_learned():
+    formula, _, _ = Formula.learn("y ~ scale(x) + C(n)", DATA)
+    before = formula.to_json()
+    formula.apply(DATA.iloc[:5])
+    assert formula.to_json() == before
+
+
+def test_the_json_has_a_version():
+    saved = json.loads(Formula.learn("y ~ x", DATA)[0].to_json())
+    assert saved["version"] == 1
+    with pytest.raises(ValueError, match="saved in format 1, got format 99"):
+        Formula.from_json(json.dumps(saved | {"version": 99}))
+    with pytest.raises(ValueError, match="got format None"):
+        Formula.from_json("[]")
+
+
+def test_ordered_levels_keep_their_order_and_unused_ones_go():
+    formula, _, _ = Formula.learn("y ~ h", DATA[DATA["h"] != "mid"])
+    assert formula.coefficients == ("Intercept", "h[T.hi]")
+
+
+def test_new_data_may_come_in_another_form():
+    data = DATA.assign(k=pd.Categorical(DATA["n"]))
+    formula, X, _ = Formula.learn("y ~ k + h", data)
+    plain = {"k": DATA["n"].tolist(), "h": DATA["h"].astype(str).tolist()}
+    np.testing.assert_array_equal(formula.apply(plain), X)
+
+
+def test_intercept_alone_needs_only_a_number_of_rows():
+    formula, X, y = Formula.learn("y ~ 1", {"y": [1, 0, 1]})
+    assert X.tolist() == [[1, 1, 1]]
+    assert y.tolist() == [1, 0, 1]
+    assert formula.apply({"anything": ["a", "b"]}).tolist() == [[1, 1]]
+
+
+COLUMNS = [
+    ("y ~ x + g:x", ("y", "x", "g")),
+    ("log(y) ~ center(x) + C(g) + scale(log(z))", ("y", "x", "g", "z")),
+    ("y ~ log(`a.b`) + `my col` + a.b", ("y", "a.b", "my col")),
+    ("y ~ Q('my col') + x.clip(0, 1) + np.log1p(z)", ("y", "my col", "x", "z")),
+    ("I(g == 'no') ~ 1", ("g",)),
+]
+
+
+@pytest.mark.parametrize(("text", "columns"), COLUMNS)
+def test_parse_finds_the_columns(text, columns):
+    parsed = Formula.parse(text)
+    assert sorted(parsed.columns) == sorted(columns)
+    assert parsed.columns[0] == columns[0]
+    assert set(parsed.predictors) <= set(columns)
+
+
+OUTCOMES = [
+    ("log(z) ~ 1", np.log(DATA["z"])),
+    ("{g == 'no'} ~ 1", DATA["g"] == "no"),
+    ("n ~ 1", DATA["n"]),
+    ("I(x > 0) ~ 1", DATA["x"] > 0),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), OUTCOMES)
+def test_outcomes(text, expected):
+    np.testing.assert_array_equal(Formula.learn(text, DATA)[2], expected)
+
+
+def test_group_columns():
+    assert group_columns("y ~ x + (1 | bank) + (1|`my col`)") == ["bank", "my col"]
+    assert group_columns("y ~ {a | b} + I(a | b)") == []
+
+
+GROUPS = "group terms such as .* need a hierarchical model, which this version does not have yet"
+BAD_TEXT = [
+    ("y", "has no '~'; write it as 'outcome ~ predictors'"),
+    ("", "has no '~'"),
+    ("~ x", "has no outcome"),
+    ("1 ~ x", "has no outcome"),
+    ("y + x ~ z", r"has several outcomes \(y, x\)"),
+    ("y ~ 0", "has no predictors"),
+    ("y ~ x + (1 | g)", GROUPS),
+    ("y ~ x + (1|g)", GROUPS),
+    ("y ~ x | g", r"has a '\|' outside a group term"),
+    ("y ~ x + (x | g)", r"has a '\|' outside a group term"),
+    ("y ~ x || g", r"has a '\|' outside a group term"),
+    ("y | g ~ x", r"has a '\|' outside a group term"),
+    ("y ~ .", r"has a '\.'; write the names of the columns"),
+    ("y ~ x ~ z", "cannot understand the formula 'y ~ x ~ z': Operator `~` is incorrectly used"),
+    ("y ~ log(x", "cannot understand the formula"),
+    ("y ~ log(x y)", "cannot understand the formula"),
+    ("y ~ abs(x)", "unknown function 'abs' in .*is there an 'np.abs'?"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TEXT)
+def test_bad_text(text, message):
+    with pytest.raises(ValueError, match=message):
+        Formula.parse(text)
+
+
+BAD_DATA = [
+    ("y ~ x", {"x": np.nan}, r"column 'x' has 1 missing value \(first at row 4\)"),
+    ("y ~ x", {"x": np.inf}, r"column 'x' has 1 infinite value \(first at row 4\)"),
+    ("y ~ log(z)", {"z": 0.0}, r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 4: -inf\)"),
+    ("y ~ log(z):g", {"z": -1.0}, r"is not finite in 1 of 300 rows \(first at row 4: nan\)"),
+    ("log(z) ~ x", {"z": 0.0}, r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 4: -inf\)"),
+    ("y ~ w", {}, "no column 'w' in the data"),
+    ("g ~ x", {}, r'the outcome \'g\' is text; .*df\["g"\] = df\["g"\] == "yes"'),
+    ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is text"),
+    ("poly(x, 2) ~ z", {}, r"the outcome 'poly\(x, 2\)' gives 2 columns"),
+    ("y ~ C(n, levels=[1, 2])", {}, r"levels=... leaves out levels: .*\{.*3.*\}"),
+    ("y ~ {x - x.mean()}", {}, "'x - x.mean.*' changes with the rows around it.*such as center"),
+    ("y ~ x.cumsum()", {}, "changes with the rows around it"),
+    ("y ~ log(g)", {}, "Unable to evaluate factor"),
+    ("y ~ nowhere", {}, "no column 'nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("text", "change", "message"), BAD_DATA)
+def test_bad_data(text, change, message):
+    data = DATA.copy()
+    for name, value in change.items():
+        data.loc[4, name] = value
+    with pytest.raises(ValueError, match=message):
+        Formula.learn(text, data)
+
+
+def test_a_value_that_is_not_finite_in_the_last_row():
+    data = DATA.copy()
+    data.loc[ROWS - 1, "z"] = -1.0
+    with pytest.raises(
+        ValueError, match=r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 299: nan\)"
+    ):
+        Formula.learn("y ~ log(z)", data)
+
+
+def test_the_callers_variables_are_out_of_reach():
+    nowhere = 3.0
+    with pytest.raises(ValueError, match="no column 'nowhere'"):
+        Formula.learn("y ~ I(x * nowhere)", DATA.assign(x=nowhere))
+
+
+def test_a_number_stored_as_text():
+    data = {"y": np.zeros(MAX_LEVELS + 1), "x": [f"{i},5" for i in range(MAX_LEVELS + 1)]}
+    with pytest.raises(
+        ValueError, match=r"column 'x' is text with 1001 levels, such as '0,5' and .*make it a number"
+    ):
+        Formula.learn("y ~ x", data)
+
+
+def test_a_data_column_called_intercept():
+    with pytest.raises(ValueError, match="two columns of the design are called 'Intercept'"):
+        Formula.learn("y ~ Intercept", {"y": [0, 1], "Intercept": [3.0, 4.0]})
+
+
+BAD_NEW = [
+    (
+        "y ~ g",
+        {"g": ["no", "who", "when", "who"]},
+        r"column 'g' has levels never .*'when', 'who' \(first at row 1\)",
+    ),
+    ("y ~ C(n)", {"n": [1, 2, 7]}, r"'C\(n\)' has levels never seen .*: 7 \(first at row 2\)"),
+    (
+        "y ~ C(n, levels=[1, 2, 3, 4])",
+        {"n": [1, 7]},
+        r"'C\(n, levels=\[1, 2, 3, 4\]\)' has levels never seen .*: 7 \(first at row 1\)",
+    ),
+    ("y ~ g", {"g": [1, 2]}, r"column 'g' has levels never seen .*: 1, 2 \(first at row 0\)"),
+    ("y ~ x", {"x": ["1.5", "2"]}, "column 'x' is text, but held numbers when the formula was learned"),
+    ("y ~ x", {"z": [1.0]}, "no column 'x' in the data"),
+    ("y ~ x", {"x": [1.0, np.nan]}, r"column 'x' has 1 missing value \(first at row 1\)"),
+    ("y ~ x", {"x": [1.0, np.inf]}, r"column 'x' has 1 infinite value \(first at row 1\)"),
+    ("y ~ g", {"g": ["no", None]}, r"column 'g' has 1 missing value \(first at row 1\)"),
+    ("y ~ log(z)", {"z": [1.0, 0.0]}, r"'log\(z\)' is not finite in 1 of 2 rows \(first at row 1: -inf\)"),
+    ("y ~ bs(x, df=4)", {"x": [1e6]}, "extend beyond upper and/or lower bounds"),
+    ("y ~ x", {"x": []}, "the data has no rows"),
+]
+
+
+@pytest.mark.parametrize(("text", "new", "message"), BAD_NEW)
+def test_bad_new_data(text, new, message):
+    formula, _, _ = Formula.learn(text, DATA)
+    for some in (formula, Formula.from_json(formula.to_json())):
+        with pytest.raises(ValueError, match=message):
+            some.apply(new)

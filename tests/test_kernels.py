@@ -1,0 +1,293 @@
+"""Metropolis and two-stage through the harness, and broken kernels that must fail it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import harness
+import numpy as np
+import pytest
+
+from tallbayes.kernels import Streams, metropolis, two_stage
+from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.two_stage import TwoStage
+from tallbayes.proposals import Independence, Mixture, OneAtATime, RandomWalk
+from tallbayes.surrogates import Custom, build
+from tallbayes.surrogates.subsample import CaseControl, Subsample
+from tallbayes.surrogates.taylor import Taylor
+
+CHAINS = 6_000
+STEPS = 6
+
+SKEWED = harness.skewed_model()
+MODE = harness.mode_of(SKEWED)
+INITIAL = Independence(MODE.center, MODE.factor)
+PROPOSALS = {
+    "one-at-a-time": OneAtATime(2.0 * MODE.conditional_sd),
+    "random-walk": RandomWalk(MODE.factor, 1.5),
+    "independence": Independence(MODE.center, MODE.factor, 5.0),
+    "mixture": Mixture(Independence(MODE.center, MODE.factor, 5.0), RandomWalk(MODE.factor, 1.0)),
+}
+SURROGATES = {
+    "taylor": Taylor(),
+    "taylor with remainders": Taylor(remainders=6),
+    "subsample": Subsample(9),
+    "case-control": CaseControl(6),
+    "callable": lambda theta: -0.3 * float(((theta - [-1.0, 1.0]) ** 2).sum()),
+}
+
+
+def make(proposal: str = "random-walk", surrogate: str | None = None, subchain: int | None = None) -> Any:
+    if surrogate is None:
+        return Metropolis(SKEWED, PROPOSALS[proposal], INITIAL)
+    built = build(SURROGATES[surrogate], SKEWED, MODE, np.random.default_rng(3))
+    return TwoStage(SKEWED, built, PROPOSALS[proposal], INITIAL, subchain)
+
+
+KERNELS = {
+    **{f"mh {proposal}": (proposal, None, None) for proposal in PROPOSALS},
+    **{f"two-stage {surrogate}": ("random-walk", surrogate, None) for surrogate in SURROGATES},
+    **{f"two-stage {proposal}": (proposal, "subsample", None) for proposal in PROPOSALS},
+    **{f"subchain of 4, {surrogate}": ("random-walk", surrogate, 4) for surrogate in SURROGATES},
+    **{f"subchain of 5, {proposal}": (proposal, "subsample", 5) for proposal in PROPOSALS},
+}
+each_kernel = pytest.mark.parametrize("parts", KERNELS.values(), ids=KERNELS.keys())
+
+
+# --- kind 1: balance --------------------------------------------------------------------------------------------------
+
+# Rounding: log densities of a few tens, summed over 14 rows in other orders.
+ROUNDING = 1e-11
+
+
+@pytest.mark.parametrize("column", [None, 0, 1])
+@pytest.mark.parametrize("surrogate", [None, *SURROGATES])
+def test_balance_holds_for_every_pair(surrogate, column):
+    assert harness.imbalance(make("random-walk", surrogate), np.random.default_rng(1), column=column) < ROUNDING
+
+
+@pytest.mark.parametrize("subchain", [None, 1, 3, 10])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_transition_matrix_keeps_the_target(surrogate, subchain):
+    kernel = make("random-walk", surrogate, None if subchain is None else 1)
+    space = harness.FiniteSpace.of(kernel, np.random.default_rng(2))
+    assert harness.drift(space.target, space.transition(kernel, subchain)) < 1e-10
+
+
+def test_transition_matrix_of_metropolis_keeps_the_target():
+    kernel = make()
+    space = harness.FiniteSpace.of(kernel, np.random.default_rng(2))
+    assert harness.drift(space.target, space.transition(kernel)) < 1e-10
+
+
+# --- kind 2: reductions -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS)
+def test_two_stage_with_the_exact_surrogate_is_metropolis(proposal):
+    exact = build(Subsample(SKEWED.observations), SKEWED, MODE, np.random.default_rng(0))
+    draws = []
+    for kernel in (make(proposal), TwoStage(SKEWED, exact, PROPOSALS[proposal], INITIAL)):
+        rng = Streams.spawn(7, 3)
+        draws.append(kernel.advance(kernel.start(rng), 50, rng)[1])
+    np.testing.assert_array_equal(draws[0].theta, draws[1].theta)
+    assert 0.1 < draws[0].accepted.mean() < 0.9
+
+
+def test_a_subchain_of_one_is_plain_two_stage_for_block_proposals():
+    draws = []
+    for subchain in (None, 1):
+        kernel, rng = make("random-walk", "subsample", subchain), Streams.spawn(7, 3)
+        draws.append(kernel.advance(kernel.start(rng), 50, rng)[1].theta)
+    np.testing.assert_array_equal(*draws)
+
+
+# --- kind 3: start in the posterior, stay there -----------------------------------------------------------------------
+
+
+@each_kernel
+def test_chains_started_in_the_posterior_stay_there(parts):
+    assert harness.departure(make(*parts), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
+
+
+# --- kind 4: broken kernels must fail ---------------------------------------------------------------------------------
+
+
+def flipped(full, surrogate):
+    return (surrogate[0] - surrogate[1]) - (full[0] - full[1])
+
+
+def skipped(full, surrogate):
+    return np.zeros_like(full[0])
+
+
+def upside_down(log_q, proposed, current):
+    return np.asarray(-log_q + proposed - current)
+
+
+class PriorDropped:
+    """The model with its prior left out of the ratio."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def log_prior(self, theta):
+        return np.zeros(len(theta))
+
+
+BROKEN_RATIOS = {
+    "stage 2 flipped": (two_stage, "second_log_ratio", flipped),
+    "stage 2 skipped": (two_stage, "second_log_ratio", skipped),
+    "q-ratio upside down, two-stage": (two_stage, "first_log_ratio", upside_down),
+    "q-ratio upside down, mh": (metropolis, "first_log_ratio", upside_down),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_RATIOS.values(), ids=BROKEN_RATIOS.keys())
+def test_broken_ratios_fail_the_balance_checks(monkeypatch, broken):
+    module, name, function = broken
+    monkeypatch.setattr(module, name, function)
+    kernel = make("random-walk", None if module is metropolis else "callable")
+    space = harness.FiniteSpace.of(kernel, np.random.default_rng(2))
+    matrix = space.transition(kernel)
+    assert harness.bias(space.target, matrix) > 0.1  # the mistake matters on this problem
+    assert harness.drift(space.target, matrix) > 1e-3
+    assert harness.imbalance(kernel, np.random.default_rng(1)) > 0.1
+
+
+@pytest.mark.parametrize("broken", list(BROKEN_RATIOS)[:3])
+def test_broken_ratios_leave_the_posterior(monkeypatch, broken):
+    module, name, function = BROKEN_RATIOS[broken]
+    monkeypatch.setattr(module, name, function)
+    kernel = make("independence" if "q-ratio" in broken else "random-walk", "callable")
+    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+
+
+@pytest.mark.parametrize("surrogate", [None, "subsample"])
+def test_a_dropped_prior_leaves_the_posterior(surrogate):
+    kernel = replace(make("random-walk", surrogate), model=PriorDropped(SKEWED))
+    assert harness.imbalance(kernel, np.random.default_rng(1)) > 0.1
+    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+
+
+def test_a_subchain_in_fixed_order_fails():
+    """Two reversible stage-1 kernels, always in the same order, then stage 2; a fair coin for the order mends it."""
+    kernel = make("random-walk", "callable", 1)
+    rng = np.random.default_rng(5)
+    biases = []
+    for _ in range(40):
+        spaces = [harness.FiniteSpace.of(kernel, rng)]
+        spaces.append(replace(spaces[0], proposal=rng.dirichlet(np.full(6, 0.2), 6) + 1e-9))
+        a, b = (harness.with_rejections(space.proposal * space.acceptance(kernel)[0]) for space in spaces)
+        second, target = spaces[0].acceptance(kernel)[1], spaces[0].target
+        ordered = harness.with_rejections((a @ b) * second)
+        coin = harness.with_rejections(0.5 * (a @ b + b @ a) * second)
+        assert harness.drift(target, coin) < 1e-10
+        biases.append((harness.bias(target, ordered), harness.drift(target, ordered)))
+    bias, drift = max(biases)
+    assert bias > 0.1
+    assert drift > 1e-3
+
+
+def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
+    from tallbayes import rowmath
+
+    monkeypatch.setattr(rowmath, "move", lambda *arguments: None)
+    assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+
+
+# --- kind 5: known posteriors -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("one-at-a-time", None, None),
+        ("random-walk", None, None),
+        ("mixture", "taylor", 5),
+        ("mixture", "taylor with remainders", 5),
+        ("one-at-a-time", "case-control", None),
+    ],
+    ids=str,
+)
+def test_long_runs_agree_with_quadrature(parts):
+    chains = 400
+    z = harness.largest_z(make(*parts), 300, chains, 5, harness.Quadrature.of(SKEWED))
+    assert z < harness.z_limit(chains)
+
+
+def test_quadrature_check_sees_a_small_bias():
+    """A posterior under a prior only a tenth narrower is told apart."""
+    chains = 400
+    other = harness.skewed_model(prior_sd=1.8)
+    z = harness.largest_z(make(), 300, chains, 5, harness.Quadrature.of(other))
+    assert z > harness.z_limit(chains)
+
+
+@pytest.mark.parametrize("remainders", [0, 2])
+def test_the_tail_of_a_level_without_events_is_reached(remainders):
+    model = harness.zero_event_model()
+    mode = harness.mode_of(model)
+    initial = Independence(mode.center, mode.factor)
+    surrogate = build(Taylor(remainders), model, mode, np.random.default_rng(1))
+    proposal = Mixture(Independence(mode.center, mode.factor, 5.0), RandomWalk(mode.factor, 1.7))
+    kernel = TwoStage(model, surrogate, proposal, initial, 5)
+    chains = 400
+    assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+
+
+# --- kind 7: same seed, same draws ------------------------------------------------------------------------------------
+
+
+@each_kernel
+def test_draws_do_not_depend_on_how_steps_are_split(parts):
+    kernel = make(*parts)
+    rng = Streams.spawn(3, 2)
+    whole = kernel.advance(kernel.start(rng), 130, rng)[1]
+    rng = Streams.spawn(3, 2)
+    state, pieces = kernel.start(rng), []
+    for steps in (1, 99, 7, 23):
+        state, piece = kernel.advance(state, steps, rng)
+        pieces.append(piece)
+    for name in whole._fields:
+        joined = np.concatenate([getattr(piece, name) for piece in pieces])
+        np.testing.assert_array_equal(joined, getattr(whole, name), err_msg=name)
+
+
+# --- kind 9: honest counts --------------------------------------------------------------------------------------------
+
+
+@each_kernel
+def test_rows_touched_are_what_the_passes_got(parts, monkeypatch):
+    """Count at the compiled loops themselves what the door says it let through."""
+    from tallbayes import rowmath
+
+    kernel = make(*parts)
+    rng = Streams.spawn(3, 2)
+    state = kernel.start(rng)
+    tally = {}
+
+    def counting(function, rows_of, vectors_of):
+        def counted(*arguments):
+            rows = rows_of(arguments)
+            tally[rows] = tally.get(rows, 0) + rows * vectors_of(arguments)
+            return function(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(
+        rowmath, "values", counting(rowmath.values, lambda a: a[1].shape[1], lambda a: len(a[4]))
+    )
+    monkeypatch.setattr(
+        rowmath, "moved_values", counting(rowmath.moved_values, lambda a: a[1].shape[1], lambda a: a[4].size)
+    )
+    before = kernel.model.rows.touched, getattr(getattr(kernel, "surrogate", None), "touched", 0)
+    _, draws = kernel.advance(state, 20, rng)
+    full = kernel.model.rows.touched - before[0]
+    assert full == tally.get(SKEWED.rows.size, 0) == SKEWED.rows.size * draws.decided.sum()
+    if isinstance(kernel, TwoStage) and not isinstance(kernel.surrogate, Custom) and kernel.surrogate.size:
+        assert kernel.surrogate.touched - before[1] == tally[kernel.surrogate.size]

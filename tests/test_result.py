@@ -1,0 +1,355 @@
+import json
+import tempfile
+
+import h5py
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import xarray as xr
+
+from tallbayes import diagnostics
+from tallbayes.formula import Formula
+from tallbayes.result import ATTRIBUTE, Fit, check_writable, compare, compare_parameters, example, load
+
+COLUMNS = [
+    "mean",
+    "sd",
+    "eti94_lb",
+    "eti94_ub",
+    "ess_bulk",
+    "ess_tail",
+    "r_hat",
+    "mcse_mean",
+    "mcse_sd",
+    "edpm",
+]
+
+
+def make(draws, names, seconds=60.0, **rest):
+    """A fit with these draws (chain, draw, coefficient)."""
+    axes = {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])}
+    stats = example(draws=1).stats
+    stats["seconds"]["sampling"] = seconds
+    beta = {"beta": (("chain", "draw", "coefficient"), draws)}
+    return Fit(
+        posterior=xr.Dataset(beta, {**axes, "coefficient": list(names)}),
+        sample_stats=xr.Dataset({"lp": (("chain", "draw"), draws[..., 0])}, axes),
+        stats=stats,
+        **rest,
+    )
+
+
+def loans(**rest):
+    """A fit of y ~ center(fico) + bank, and the data that it was learned from."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"y": [0, 1] * 20, "fico": rng.normal(700, 50, 40), "bank": ["a", "a", "b", "b"] * 10}
+    )
+    formula, _, _ = Formula.learn("y ~ center(fico) + bank", frame)
+    draws = rng.normal([0.2, 0.01, -1.0], [0.5, 0.002, 0.3], (2, 500, 3))
+    return make(draws, formula.coefficients, formula=formula, **rest), frame
+
+
+def expected(fit, learned, fico, bank, offset=0.0, draws=300, tails=(0.03, 0.97)):
+    """Mean and interval by hand."""
+    X = np.array([np.ones(len(fico)), np.asarray(fico) - learned["fico"].mean(), np.asarray(bank) == "b"])
+    every = fit.draws.reshape(-1, 3)
+    beta = every[np.linspace(0, len(every) - 1, draws).round().astype(int)]
+    p = 1 / (1 + np.exp(-(beta @ X + offset)))
+    return np.column_stack([p.mean(0), *np.quantile(p, tails, axis=0)])
+
+
+# Summary
+
+
+def test_summary_has_exactly_these_columns_and_values():
+    fit = example(chains=3, draws=400, seconds=30.0)
+    table, draws = fit.summary(), fit.draws
+    assert table.columns.tolist() == COLUMNS
+    assert table.index.tolist() == ["Intercept", "fico"]
+    np.testing.assert_allclose(table["mean"], draws.reshape(-1, 2).mean(0))
+    np.testing.assert_allclose(table["sd"], draws.reshape(-1, 2).std(0, ddof=1))
+    np.testing.assert_allclose(table["eti94_lb"], np.quantile(draws.reshape(-1, 2), 0.03, axis=0))
+    np.testing.assert_allclose(table["eti94_ub"], np.quantile(draws.reshape(-1, 2), 0.97, axis=0))
+    np.testing.assert_array_equal(table["ess_tail"], diagnostics.ess(draws, "tail"))
+    np.testing.assert_array_equal(table["r_hat"], diagnostics.r_hat(draws))
+    np.testing.assert_array_equal(table["mcse_sd"], diagnostics.mcse(draws, "sd"))
+    np.testing.assert_allclose(table["edpm"], table["ess_bulk"] / 0.5)
+
+
+def test_edpm_counts_sampling_alone_or_all_phases():
+    fit = example(seconds=60.0)
+    ess = diagnostics.ess(fit.draws[:, ::10])
+    np.testing.assert_allclose(fit.edpm(thin=10), ess)
+    np.testing.assert_allclose(fit.edpm(thin=10, setup=True), ess / (65.3 / 60))
+    assert fit.edpm().index.tolist() == ["Intercept", "fico"]
+
+
+def test_summary_of_a_single_draw_has_a_mean_and_no_diagnostics():
+    table = example(chains=1, draws=1).summary()
+    assert np.isfinite(table[["mean", "eti94_lb", "eti94_ub"]]).all(axis=None)
+    assert table[["ess_bulk", "r_hat", "mcse_mean", "edpm"]].isna().all(axis=None)
+
+
+def test_convergence_in_words():
+    assert example().converged
+    short = example(draws=20)
+    assert not short.converged
+    assert any("bulk ESS should be at least 400" in sentence for sentence in short.problems())
+
+
+def test_a_fit_without_draws_is_refused():
+    with pytest.raises(ValueError, match="at least one draw"):
+        example(draws=0)
+
+
+def test_repr_tells_the_story():
+    fit = example(chains=1, draws=50)
+    fit.stats.update(exact=False, interrupted=True, distinct_rows=500, warnings=["first", "second"])
+    text = repr(fit)
+    for part in [
+        "two-stage Metropolis-Hastings, approximate",
+        "1 chain x 50, interrupted",
+        "stage 1 0.410, stage 2 0.930",
+        "410 touched per draw, of 1,000 (500 distinct), and 50 of the surrogate",
+        "warmup 5.00, sampling 60.00",
+        "bulk ESS should be at least 100",
+        "warnings     first\n             second\n",
+        *COLUMNS,
+    ]:
+        assert part in text
+    assert "nothing speaks against it" in repr(example())
+    assert "<table" in fit._repr_html_()
+
+
+# Prediction
+
+
+def test_predictions_are_those_of_numpy_whatever_the_chunks(monkeypatch):
+    fit, frame = loans()
+    table = fit.predict(frame)
+    assert table.columns.tolist() == ["mean", "eti94_lb", "eti94_ub"]
+    np.testing.assert_allclose(table, expected(fit, frame, frame["fico"], frame["bank"]), rtol=1e-12)
+    monkeypatch.setattr("tallbayes.result.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 40
+    pd.testing.assert_frame_equal(fit.predict(frame), table)
+    monkeypatch.setattr("tallbayes.result.PREDICTED_AT_ONCE", 1)
+    pd.testing.assert_frame_equal(fit.predict(frame), table)
+
+
+def test_predictions_keep_the_order_and_index_of_the_data():
+    fit, frame = loans()
+    shuffled = frame.sample(frac=1, random_state=0)
+    table = fit.predict(shuffled[["bank", "fico"]])
+    pd.testing.assert_index_equal(table.index, shuffled.index)
+    pd.testing.assert_frame_equal(table.sort_index(), fit.predict(frame))
+    plain = fit.predict(pl.from_pandas(shuffled))
+    assert plain.index.tolist() == list(range(40))
+    np.testing.assert_array_equal(plain, table)
+
+
+def test_draws_and_interval_are_as_asked():
+    fit, frame = loans()
+    new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}
+    table = fit.predict(new, draws=50, interval=0.5)
+    assert table.columns.tolist() == ["mean", "eti50_lb", "eti50_ub"]
+    np.testing.assert_allclose(table, expected(fit, frame, **new, draws=50, tails=(0.25, 0.75)), rtol=1e-12)
+    everything = fit.predict(new, draws=10**6)
+    np.testing.assert_allclose(everything, expected(fit, frame, **new, draws=1_000), rtol=1e-12)
+
+
+def test_a_named_offset_is_read_from_the_data():
+    fit, frame = loans(offset="exposure")
+    new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}
+    answer = expected(fit, frame, **new, offset=np.array([1.0, -2.0]))
+    np.testing.assert_allclose(fit.predict({**new, "exposure": [1.0, -2.0]}), answer, rtol=1e-12)
+    np.testing.assert_allclose(fit.predict(new, offset=[1.0, -2.0]), answer, rtol=1e-12)
+    with pytest.raises(ValueError, match="no column 'exposure'"):
+        fit.predict(new)
+    with pytest.raises(ValueError, match="'exposure' has 1 missing value"):
+        fit.predict({**new, "exposure": [1.0, np.nan]})
+    with pytest.raises(ValueError, match="offset must be numbers"):
+        fit.predict({**new, "exposure": ["much", "little"]})
+
+
+def test_an_offset_that_was_an_array_must_be_given():
+    fit, frame = loans(has_offset=True)
+    new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}
+    np.testing.assert_allclose(
+        fit.predict(new, offset=[1.0, -2.0]),
+        expected(fit, frame, **new, offset=np.array([1.0, -2.0])),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(fit.predict(new, offset=0), expected(fit, frame, **new), rtol=1e-12)
+    for offset, message in [
+        (None, "fitted with an array of offsets"),
+        ([1.0], r"shape \(1,\), but the data has 2 rows"),
+        ([1.0, np.inf], "missing or infinite"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit.predict(new, offset=offset)
+
+
+def test_predict_says_what_is_wrong():
+    fit, _ = loans()
+    new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}
+    for call, message in [
+        (lambda: fit.predict({"fico": [1.0]}), "no column 'bank'"),
+        (lambda: fit.predict({**new, "bank": ["a", "c"]}), "levels never seen .*'c' .*row 1"),
+        (lambda: fit.predict({**new, "fico": [np.nan, 1.0]}), "'fico' has 1 missing value .*row 0"),
+        (lambda: fit.predict(new, offset=[1.0, 2.0]), "fitted without an offset"),
+        (lambda: fit.predict(new, draws=0), "draws must be 1 or more"),
+        (lambda: fit.predict(new, interval=94), "between 0 and 1"),
+        (lambda: make(fit.draws, "abc").predict(new), "no formula"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+# Files
+
+
+def test_to_arviz_has_both_groups_and_says_who_made_them():
+    tree = example().to_arviz()
+    assert set(tree.children) == {"posterior", "sample_stats"}
+    for node in (tree, tree["posterior"], tree["sample_stats"]):
+        assert node.attrs["inference_library"] == "tallbayes"
+        assert node.attrs["inference_library_version"]
+    import arviz_stats
+
+    table = arviz_stats.summary(tree, round_to="none")
+    np.testing.assert_allclose(table["ess_bulk"], example().summary()["ess_bulk"])
+
+
+def test_a_loaded_fit_is_the_saved_one(tmp_path):
+    fit, frame = loans(offset="exposure")
+    fit.stats.update(subchain=np.int64(3), interrupted=np.bool_(True), warnings=["naïve 'x'"])
+    frame["exposure"] = 0.5
+    fit.save(tmp_path / "fit.nc")
+    back = load(str(tmp_path / "fit.nc"))
+    assert back.posterior.identical(fit.posterior)
+    assert back.sample_stats.identical(fit.sample_stats)
+    assert back.stats == fit.stats
+    assert (back.family, back.offset, back.has_offset) == ("bernoulli", "exposure", True)
+    pd.testing.assert_frame_equal(back.predict(frame), fit.predict(frame), check_exact=True)
+    pd.testing.assert_frame_equal(back.summary(), fit.summary(), check_exact=True)
+    assert repr(back) == repr(fit)
+
+
+def test_a_fit_without_a_formula_survives_too(tmp_path):
+    make(np.zeros((1, 5, 1)), ["a"], has_offset=True).save(tmp_path / "fit.nc")
+    back = load(tmp_path / "fit.nc")
+    assert back.formula is None
+    assert (back.offset, back.has_offset) == (None, True)
+
+
+def test_saving_replaces_the_old_file_only_when_it_succeeds(tmp_path, monkeypatch):
+    path = tmp_path / "fit.nc"
+    example(seed=1).save(path)
+    example(seed=2).save(path)
+    assert load(path).stats["seed"] == 2
+
+    def fail(self, file, **options):
+        file.write_bytes(b"half of")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(xr.DataTree, "to_netcdf", fail)
+    with pytest.raises(OSError, match="no space left"):
+        example(seed=3).save(path)
+    assert load(path).stats["seed"] == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.nc"]
+
+
+def test_a_place_that_cannot_be_written_is_found_out_before(tmp_path, monkeypatch):
+    check_writable(tmp_path / "fit.nc")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere'; create it first"):
+        check_writable(tmp_path / "nowhere" / "fit.nc")
+    with pytest.raises(IsADirectoryError, match="it is a folder"):
+        check_writable(tmp_path)
+
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(PermissionError, match=r"takes no new files \(Permission denied"):
+        example().save(tmp_path / "fit.nc")
+
+
+def test_load_says_what_is_wrong_with_a_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no such file: .*fit\.nc"):
+        load(tmp_path / "fit.nc")
+    (tmp_path / "text.nc").write_text("hello")
+    with pytest.raises(ValueError, match=r"text\.nc' is not a netCDF file"):
+        load(tmp_path / "text.nc")
+    example().posterior.to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file["x"] = np.ones(3)
+    for name in ("other.nc", "plain.h5"):
+        with pytest.raises(ValueError, match="was not written by tallbayes"):
+            load(tmp_path / name)
+    example().save(tmp_path / "future.nc")
+    with h5py.File(tmp_path / "future.nc", "r+") as file:
+        file.attrs[ATTRIBUTE] = json.dumps({"format": 99})
+    with pytest.raises(ValueError, match="has format 99"):
+        load(tmp_path / "future.nc")
+
+
+# Comparison
+
+
+def test_compare_by_hand():
+    rng = np.random.default_rng(5)
+    slow, fast = rng.normal(size=(4, 600, 3)), rng.normal(0.01, 1.1, size=(2, 400, 3))
+    slow[:, 1:] = (slow[:, 1:] + slow[:, :-1]) / np.sqrt(2)
+    a, b = make(slow, "abc", seconds=120.0), make(fast[:, :, [2, 0, 1]], "cab", seconds=15.0)
+    b.stats["rows_per_draw"] = 7.0
+    table = compare(mh=a, two_stage=b)
+    assert table.index.tolist() == ["mh", "two_stage"]
+    assert " ".join(table.columns) == (
+        "minutes draws ess_min ess_median edpm_median redpm_1 redpm_10 redpm_20 redpm_min rows_per_draw "
+        "largest_z largest_z_sd"
+    )
+    ess_a, ess_b = diagnostics.ess(slow), diagnostics.ess(fast)
+    ratio = (ess_b / 0.25) / (ess_a / 2)
+    ten = 8 * diagnostics.ess(fast[:, ::10]) / diagnostics.ess(slow[:, ::10])
+    twenty = 8 * diagnostics.ess(fast[:, ::20]) / diagnostics.ess(slow[:, ::20])
+    error = np.hypot(diagnostics.mcse(slow), diagnostics.mcse(fast))
+    error_sd = np.hypot(diagnostics.mcse(slow, "sd"), diagnostics.mcse(fast, "sd"))
+    z = np.abs(slow.mean((0, 1)) - fast.mean((0, 1))) / error
+    z_sd = np.abs(slow.std((0, 1), ddof=1) - fast.std((0, 1), ddof=1)) / error_sd
+    row = [0.25, 800, ess_b.min(), np.median(ess_b), np.median(ess_b) / 0.25, np.median(ratio)]
+    row += [np.median(ten), np.median(twenty), ratio.min(), 7.0, z.max(), z_sd.max()]
+    np.testing.assert_allclose(table.loc["two_stage"].astype(float), row)
+    assert table.loc["mh", ["redpm_1", "redpm_10", "redpm_20", "redpm_min"]].tolist() == [1, 1, 1, 1]
+    assert table.loc["mh", ["largest_z", "largest_z_sd"]].tolist() == [0, 0]
+
+    each = compare_parameters(mh=a, two_stage=b)
+    assert each.index.tolist() == ["a", "b", "c"]
+    assert each["mh"].tolist() == [1, 1, 1]
+    np.testing.assert_allclose(each["two_stage"], ratio)
+    np.testing.assert_allclose(compare_parameters(thin=10, mh=a, two_stage=b)["two_stage"], ten)
+
+
+def test_thinned_ratios_need_enough_draws():
+    table = compare(long=example(draws=400), short=example(draws=381), shorter=example(draws=380))
+    assert table.loc["short"].notna().all()
+    assert np.isnan(table.loc["shorter", "redpm_20"])
+    assert np.isfinite(table.loc["shorter", "redpm_10"])
+
+
+def test_a_parameter_that_never_moves_shows():
+    draws = example().draws
+    draws[:, :, 1] = 0.5
+    table = compare(good=example(), stuck=make(draws, ["Intercept", "fico"]))
+    assert table.loc["stuck", ["ess_min", "redpm_min"]].tolist() == [0, 0]
+    assert np.isnan(table.loc["stuck", "largest_z"])
+
+
+def test_compare_wants_fits_of_the_same_model():
+    assert len(compare(only=example())) == 1
+    for function in (compare, compare_parameters):
+        with pytest.raises(ValueError, match="nothing to compare"):
+            function()
+        with pytest.raises(ValueError, match="'one' and 'two' have different parameters, such as 'dti'"):
+            function(one=example(), two=make(example().draws, ["Intercept", "dti"]))
