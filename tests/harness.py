@@ -1,9 +1,10 @@
 """How a sampler earns trust: every kernel goes through these checks, and broken kernels must fail them.
 
-Exact checks read the acceptance ratios off the real kernel: a scripted proposal sends each chain to a chosen point, and
-generators that always say yes make it compute every stage. From the ratios come pointwise balance and, on a small finite
-space, the whole transition matrix. Statistical checks start chains in the stationary distribution and test that they stay
-there, or compare long runs with quadrature. Each has a stated false-alarm rate, and seeds are fixed.
+Exact checks read the acceptance ratios off the real kernel: a scripted proposal sends each chain to a chosen point,
+and generators that always say yes make it compute every stage. From the ratios come pointwise balance and, on a
+small finite space, the whole transition matrix. Statistical checks start chains in the stationary distribution and
+test that they stay there, or compare long runs with quadrature. Each has a stated false-alarm rate, and seeds are
+fixed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tallbayes.proposals import Move
 FALSE_ALARM = 1e-6  # of each statistical check
 
 
-# --- test problems -----------------------------------------------------------------------------------------------------
+# --- test problems
+-----------------------------------------------------------------------------------------------------
 
 
 def skewed_model(prior_sd: float = 2.0) -> GLM:
@@ -193,8 +195,8 @@ def exact_draws(model: GLM, size: int, seed: int) -> np.ndarray:
 def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
     """Smallest p-value that chains started in the posterior are still there: each coefficient, and the log density.
 
-    A two-sample Kolmogorov-Smirnov test against fresh draws; the result is Bonferroni-corrected, so that a correct kernel
-    gives less than FALSE_ALARM with at most that probability.
+    A two-sample Kolmogorov-Smirnov test against fresh draws; the result is Bonferroni-corrected, so that a correct
+    kernel gives less than FALSE_ALARM with at most that probability.
     """
     start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed), [chains])
     streams = Streams.spawn(seed, chains)

@@ -1,1 +1,38 @@
 """Exact Bayesian posteriors from millions of rows."""
+
+from tallbayes import datasets, plots
+from tallbayes.families import Bernoulli
+from tallbayes.fit import fit, make_kernel, sample
+from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.two_stage import TwoStage
+from tallbayes.mode import SeparationWarning, find_mode
+from tallbayes.models.glm import GLM
+from tallbayes.priors import Normal
+from tallbayes.result import Fit, compare, compare_parameters, load
+from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
+from tallbayes.surrogates.taylor import Taylor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GLM",
+    "Bernoulli",
+    "CaseControl",
+    "Fit",
+    "Metropolis",
+    "Normal",
+    "SeparationWarning",
+    "Stratified",
+    "Subsample",
+    "Taylor",
+    "TwoStage",
+    "compare",
+    "compare_parameters",
+    "datasets",
+    "find_mode",
+    "fit",
+    "load",
+    "make_kernel",
+    "plots",
+    "sample",
+]

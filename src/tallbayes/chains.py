@@ -1,7 +1,7 @@
 """The only sampling loop: seeds, chains, warm-up, progress, and when to stop.
 
-Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, and a stop is noticed. The
-draws depend on the seed alone: not on how the steps are split into calls, and not on any clock.
+Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, and a stop is
+noticed. The draws depend on the seed alone: not on how the steps are split into calls, and not on any clock.
 """
 
 from __future__ import annotations
@@ -165,9 +165,7 @@ def _joined(parts: list[Draws], name: str) -> Array:
 
 def _acceptance(parts: list[Draws]) -> dict[str, float]:
     """Share of proposals that passed stage 1, and of those decided on all rows that were accepted."""
-    screened = sum(float(part.screened.sum()) for part in parts) / max(
-        1, sum(part.screened.size for part in parts)
-    )
+    screened = sum(float(part.screened.sum()) for part in parts) / max(1, sum(part.screened.size for part in parts))
     if all(part.decided.all() and np.isnan(part.log_second).all() for part in parts):
         return {"stage 1": screened}
     decided = sum(int(part.decided.sum()) for part in parts)

@@ -31,7 +31,7 @@ PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
 
 PRIOR = re.compile(r"(?:(.+)=)?\s*normal\(([^,()]+),([^,()]+)\)\s*", re.IGNORECASE)
-SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(.+?)\s*)?\))?\s*")
+SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
 PRIOR_HELP = """"normal(MEAN, SD)" for all coefficients, or "NAME=normal(MEAN, SD)" for one; the latter may be
@@ -82,9 +82,7 @@ def main() -> None:
     """
 
 
-def _priors(
-    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
-) -> Normal | dict[str, Normal] | None:
+def _priors(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> Normal | dict[str, Normal] | None:
     """One prior for all coefficients, or priors by coefficient."""
     from tallbayes.priors import Normal
 

@@ -23,11 +23,12 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
 
     def decorate(function: Function) -> Function:
-        settings = {"nogil": True, "fastmath": FAST} | options
+        settings: dict[str, Any] = {"nogil": True, "fastmath": FAST} | options
         try:
-            return njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+            result: Function = njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
-            return njit(**settings)(function)  # type: ignore[no-any-return]
+            result = njit(**settings)(function)
+        return result
 
     return decorate
 
@@ -60,8 +61,6 @@ def log1p_unit(e):  # type: ignore[no-untyped-def]
     z2 = z * z
     z4 = z2 * z2
     low = (1.0 + 0.33333333333341286 * z) + (0.199999999976438 + 0.1428571455582858 * z) * z2
-    high = (0.11111095430673142 + 0.09091429900236955 * z) + (
-        0.07681838124445817 + 0.06795652742789947 * z
-    ) * z2
+    high = (0.11111095430673142 + 0.09091429900236955 * z) + (0.07681838124445817 + 0.06795652742789947 * z) * z2
     top = 0.04940394524382393 + 0.08890381913056651 * z
     return 2.0 * s * (low + (high + top * z4) * z4)

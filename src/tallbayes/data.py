@@ -198,9 +198,7 @@ def _open_file(file: str) -> Source:
         return _open_parquet(file)
     if name.endswith((".csv", ".tsv", ".txt")):
         return _open_csv(file)
-    raise ValueError(
-        f"{file!r} is neither CSV nor Parquet: its name must end in .csv, .tsv, .txt, .parquet or .pq"
-    )
+    raise ValueError(f"{file!r} is neither CSV nor Parquet: its name must end in .csv, .tsv, .txt, .parquet or .pq")
 
 
 def _open_parquet(file: str) -> Source:
@@ -248,9 +246,7 @@ def _open_csv(file: str) -> Source:
         try:
             try:
                 table = attempt(whole=False)
-            except (
-                pa.ArrowInvalid
-            ):  # types come from the first block alone, and 1, 2, ..., 2.5 needs them all
+            except pa.ArrowInvalid:  # types come from the first block alone, and 1, 2, ..., 2.5 needs them all
                 table = attempt(whole=True)
         except pa.ArrowInvalid as error:
             raise ValueError(f"cannot read {file!r} as CSV separated by {separator!r}: {error}") from error
@@ -277,9 +273,7 @@ def _clean(name: str, values: Any) -> Any:
         try:
             values = pa.table({name: values}).column(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise ValueError(
-                f"column {name!r} has mixed content; make it all numbers or all text ({error})"
-            ) from error
+            raise ValueError(f"column {name!r} has mixed content; make it all numbers or all text ({error})") from error
 
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
@@ -294,8 +288,7 @@ def _clean(name: str, values: Any) -> Any:
         return values.cast(pa.float64(), safe=False).to_numpy()
     if types.is_temporal(kind):
         raise ValueError(
-            f"column {name!r} holds dates or times; "
-            "convert it to a number first, for example days since a date"
+            f"column {name!r} holds dates or times; convert it to a number first, for example days since a date"
         )
     raise ValueError(f"column {name!r} holds values of type {kind}; make it numbers or text first")
 

@@ -126,9 +126,7 @@ def load_bank(path: str | os.PathLike[str] | None = None) -> DataFrame:
     raw = pd.read_csv(file, sep=";")
     categories = ["poutcome", "contact", "education", "marital"]
     if missing := [name for name in ["y", "age", *categories] if name not in raw]:
-        raise ValueError(
-            f"{file} has no column {missing[0]!r}; expected UCI's {BANK_FILE}, separated by semicolons"
-        )
+        raise ValueError(f"{file} has no column {missing[0]!r}; expected UCI's {BANK_FILE}, separated by semicolons")
     log_age = np.log(raw["age"].to_numpy(np.float64))
     return pd.DataFrame(
         {
@@ -207,9 +205,7 @@ def fetch_member(url: str, member: str, sha256: str, folder: Path | None = None)
             with zipfile.ZipFile(archive) as opened:
                 extracted = opened.extract(member, scratch)
         except (zipfile.BadZipFile, zlib.error, KeyError) as error:
-            raise ValueError(
-                f"{url} is no sound zip file with {member} in it ({error}); {by_hand}"
-            ) from error
+            raise ValueError(f"{url} is no sound zip file with {member} in it ({error}); {by_hand}") from error
         if (found := pooch.file_hash(extracted)) != sha256:
             raise ValueError(
                 f"{member} from {url} has sha256 {found}, expected {sha256}; "

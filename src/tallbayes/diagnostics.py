@@ -165,9 +165,7 @@ def _each(draws: ArrayLike, statistic: str, stuck: float, **options: Any) -> Arr
         return result
     finite = np.isfinite(draws).all(axis=(0, 1))
     moves = finite & (draws != draws[:, :1]).any(axis=(0, 1))
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # half a chain may stand still: r_hat is then infinite
+    with np.errstate(divide="ignore", invalid="ignore"):  # half a chain may stand still: r_hat is then infinite
         values = np.moveaxis(draws[:, :, moves], 2, 0)
         result[moves] = getattr(array_stats, statistic)(np.ascontiguousarray(values), **options)
     result[finite & ~moves] = stuck

@@ -1,8 +1,9 @@
 """Families: what one row says about its linear predictor eta.
 
-A family gives the log-likelihood of a row, its derivatives in eta, and a bound on the third derivative over an interval;
-and, for the compiled passes over all rows, the same for a chunk of rows at a time. A chunk function is chosen by the
-type of the family's `tag`, an empty NamedTuple: numba resolves it while compiling, so the loops stay cached on disk.
+A family gives the log-likelihood of a row, its derivatives in eta, and a bound on the third derivative over an
+interval; and, for the compiled passes over all rows, the same for a chunk of rows at a time. A chunk function is
+chosen by the type of the family's `tag`, an empty NamedTuple: numba resolves it while compiling, so the loops stay
+cached on disk.
 
 A canonical family has log-likelihood  y eta - b(eta).  The sum of y_i eta_i is linear in the coefficients and is
 computed once, so its chunk functions give only the part -b(eta) and never read y.
@@ -45,7 +46,7 @@ LOGIT_BOUND3 = 1 / (6 * math.sqrt(3))
 
 @overload(chunk_value, jit_options={"fastmath": FAST})
 def _(tag, eta, weights):
-    if not isinstance(tag, types.BaseNamedTuple) or tag.instance_class is not Logit:
+    if getattr(tag, "instance_class", None) is not Logit:
         return None
     if isinstance(weights, types.NoneType):
 
@@ -70,7 +71,7 @@ def _(tag, eta, weights):
 
 @overload(chunk_derivatives, jit_options={"fastmath": FAST})
 def _(tag, eta, weights, first, second):
-    if not isinstance(tag, types.BaseNamedTuple) or tag.instance_class is not Logit:
+    if getattr(tag, "instance_class", None) is not Logit:
         return None
     no_weights = isinstance(weights, types.NoneType)
 
@@ -145,7 +146,7 @@ class Bernoulli:
     def mean(self, eta: Array) -> Array:
         """Expected outcome."""
         e = np.exp(-np.abs(eta))
-        return np.where(eta < 0, e, 1.0) / (1 + e)
+        return np.asarray(np.where(eta < 0, e, 1.0) / (1 + e))
 
     def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
         """Draw outcomes."""

@@ -64,8 +64,8 @@ def fit(
     family: "bernoulli" (outcomes 0 and 1, logit link).
     prior: `tb.Normal` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise.
     method: "auto", "mh" (Metropolis-Hastings on all rows) or "two-stage". At present "auto" is two-stage with `Taylor`.
-    surrogate: what screens proposals in two-stage: `tb.Taylor`, `tb.CaseControl`, `tb.Subsample`, `tb.Stratified`, or any
-        function of a parameter vector that approximates the log-likelihood.
+    surrogate: what screens proposals in two-stage: `tb.Taylor`, `tb.CaseControl`, `tb.Subsample`, `tb.Stratified`,
+        or any function of a parameter vector that approximates the log-likelihood.
     proposal: "one-at-a-time", "random-walk", "independence" or "mixture" (of the last two).
     subchain: number of screened steps before each look at all rows (0: decide on each update).
     draws: kept draws a chain (default 1,000). With `target_ess`, the most there may be.
@@ -99,9 +99,7 @@ def fit(
         )
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    result = sample(
-        kernel, draws, chains, seed, target_ess=target_ess, warmup=warmup, progress=progress, phases=phases
-    )
+    result = sample(kernel, draws, chains, seed, target_ess=target_ess, warmup=warmup, progress=progress, phases=phases)
     result.stats["surrogate"] = None if surrogate is None else str(surrogate)
     result.stats["warnings"] = [str(warning.message) for warning in caught]
     return result
@@ -162,7 +160,7 @@ def sample(
         {"beta": (("chain", "draw", "coefficient"), run.theta)},
         coords=coordinates | {"coefficient": list(model.coefficients)},
     )
-    stats = {
+    stats: dict[str, Any] = {
         "exact": kernel.exact,
         "method": kernel.name,
         "acceptance": run.acceptance,
@@ -228,9 +226,7 @@ def _check_options(
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not known; choose one of {', '.join(METHODS)}")
     if method == "mh" and surrogate is not None:
-        raise ValueError(
-            "method 'mh' looks at all rows and takes no surrogate; use method='two-stage' with it"
-        )
+        raise ValueError("method 'mh' looks at all rows and takes no surrogate; use method='two-stage' with it")
     for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("warmup", warmup, 0)):
         if value is not None and not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")

@@ -84,8 +84,8 @@ class Formula:
         >>> Formula.parse("y ~ log(income) + bank").columns
         ('y', 'income', 'bank')
         """
-        from formulaic import Formula as Sides  # type: ignore[import-untyped]
-        from formulaic.errors import FormulaicError  # type: ignore[import-untyped]
+        from formulaic import Formula as Sides
+        from formulaic.errors import FormulaicError
 
         try:
             groups = group_columns(text)
@@ -122,9 +122,7 @@ class Formula:
         return cls.learn_checked(text, frame)
 
     @classmethod
-    def learn_checked(
-        cls, text: str, frame: pd.DataFrame
-    ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
+    def learn_checked(cls, text: str, frame: pd.DataFrame) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
         """Like `learn`, from a frame that `tallbayes.data` has read and checked."""
         parsed = cls.parse(text)
         y = _outcome(parsed, frame)
@@ -241,7 +239,7 @@ def group_columns(text: str) -> list[str]:
     >>> group_columns("y ~ x + (1 | bank)")
     ['bank']
     """
-    from formulaic.parser.algos.tokenize import tokenize  # type: ignore[import-untyped]
+    from formulaic.parser.algos.tokenize import tokenize
 
     tokens = list(tokenize(text))
     words = [token.token for token in tokens]
@@ -263,8 +261,8 @@ def _columns(side: Iterable[Any]) -> tuple[str, ...]:
 
     formulaic's own `required_variables` overlooks those inside center(x) and its kind.
     """
-    from formulaic.transforms import TRANSFORMS  # type: ignore[import-untyped]
-    from formulaic.utils.code import sanitize_variable_names  # type: ignore[import-untyped]
+    from formulaic.transforms import TRANSFORMS
+    from formulaic.utils.code import sanitize_variable_names
 
     names: list[str] = []
     for factor in (factor for term in side for factor in term.factors):
@@ -276,9 +274,7 @@ def _columns(side: Iterable[Any]) -> tuple[str, ...]:
             calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
             for name in (ast.unparse(call.func) for call in calls):
                 if name not in TRANSFORMS:
-                    raise ValueError(
-                        f"unknown function {name!r} in {factor.expr!r}; is there an 'np.{name}'?"
-                    )
+                    raise ValueError(f"unknown function {name!r} in {factor.expr!r}; is there an 'np.{name}'?")
             used = [quoted.get(node.id, node.id) for node in nodes if isinstance(node, ast.Name)]
             names += [name for name in used if name not in TRANSFORMS]
             names += [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "Q"]
@@ -309,7 +305,7 @@ def _materialise(
     import pandas as pd
     from formulaic import ModelSpec
     from formulaic.errors import DataMismatchWarning, FormulaicError
-    from formulaic.parser.types import Factor  # type: ignore[import-untyped]
+    from formulaic.parser.types import Factor
 
     spec = ModelSpec(
         side,

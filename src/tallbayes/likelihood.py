@@ -1,8 +1,9 @@
 """The log-likelihood of several chains: where they are, and where they might go.
 
-A kernel asks `at(theta, column, chains)` for the log-likelihood of proposed points and says with `accept` which chains
-went there. Two ways to answer: `Direct` computes each point from scratch; `rows.Track` keeps every row's linear predictor
-and serves moves of a single column at a fraction of the price. Full data and surrogates answer alike.
+A kernel asks `at(theta, column, chains)` for the log-likelihood of proposed points and says with `accept` which
+chains went there. Two ways to answer: `Direct` computes each point from scratch; `rows.Track` keeps every row's
+linear predictor and serves moves of a single column at a fraction of the price. Full data and surrogates answer
+alike.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The posterior mode and the curvature there.
 
-Newton's method with a line search, started on a weighted subsample and finished on all rows, where each pass gives value,
-gradient and curvature at once. It stops when the next step is a small fraction of a posterior standard deviation: what is
-built on the mode expands the log-likelihood at this point, gradient included, so the last digits do not matter.
+Newton's method with a line search, started on a weighted subsample and finished on all rows, where each pass gives
+value, gradient and curvature at once. It stops when the next step is a small fraction of a posterior standard
+deviation: what is built on the mode expands the log-likelihood at this point, gradient included, so the last digits
+do not matter.
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         pilot = model.rows.sample({0: PILOT_ROWS, 1: PILOT_ROWS}, rng, by="outcome")
         request = LogLikelihoodDerivatives(model.family.tag)
         theta = _climb(lambda at: pilot.sum(request, at), model.prior, theta).theta
-    top = _climb(
-        model.derivatives, model.prior, theta, lambda here: _refuse_collinear(model.coefficients, here)
-    )
+    top = _climb(model.derivatives, model.prior, theta, lambda here: _refuse_collinear(model.coefficients, here))
     if not top.converged:
         raise RuntimeError("the posterior mode was not found; look for columns in extreme units and scale them")
     _warn_of_separation(model, top)
@@ -156,8 +155,9 @@ def _refuse_collinear(coefficients: Sequence[str], here: Derivatives) -> None:
 def _warn_of_separation(model: GLM, top: _Climb) -> None:
     """Warn of coefficients that the likelihood alone would send to infinity.
 
-    Only coefficients on which the prior has a say are suspect. If there are any, climb on with a prior a thousand times as
-    wide: a finite maximum is reached in a few steps, whereas a coefficient on its way to infinity walks on.
+    Only coefficients on which the prior has a say are suspect. If there are any, climb on with a prior a thousand
+    times as wide: a finite maximum is reached in a few steps, whereas a coefficient on its way to infinity walks
+    on.
     """
     factor = _newton(model.prior, top.theta, top.here)[1]
     sd = np.sqrt((factor**2).sum(1))
@@ -173,8 +173,8 @@ def _warn_of_separation(model: GLM, top: _Climb) -> None:
     for name, on in zip(model.coefficients, endless, strict=True):
         if on:
             warnings.warn(
-                f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or one of "
-                "its levels has only zeros or only ones); its posterior rests on the prior",
+                f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
+                "one of its levels has only zeros or only ones); its posterior rests on the prior",
                 SeparationWarning,
                 stacklevel=3,
             )

@@ -37,7 +37,7 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + spent - compiling.seconds
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):
     """Counts the seconds between the outermost start and end of compilation."""
 
     def __init__(self) -> None:

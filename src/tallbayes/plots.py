@@ -152,9 +152,7 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
-def _panels(
-    names: Sequence[str], width: float, height: float, most_columns: int
-) -> tuple[Figure, list[Axes]]:
+def _panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
     """A figure with one titled panel per name, in rows as even as can be."""
     if not names:
         raise ValueError("no coefficients to draw; give at least one name")

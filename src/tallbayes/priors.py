@@ -57,14 +57,10 @@ class Prior:
                 if name not in coefficients:
                     near = difflib.get_close_matches(name, coefficients, 1)
                     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(coefficients)}"
-                    raise ValueError(
-                        f"prior given for {name!r}, which is no coefficient of this model; {hint}"
-                    )
+                    raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
             chosen = [prior.get(name, DEFAULT) for name in coefficients]
         else:
-            raise TypeError(
-                f"prior must be tb.Normal or a dict of them by coefficient, not {type(prior).__name__}"
-            )
+            raise TypeError(f"prior must be tb.Normal or a dict of them by coefficient, not {type(prior).__name__}")
         for one in chosen:
             if not isinstance(one, Normal):
                 raise TypeError(f"a coefficient's prior must be tb.Normal, not {type(one).__name__}")

@@ -1,14 +1,14 @@
 """Proposals: where a chain might go next, and the log of the proposal densities' ratio, log q(back) - log q(there).
 
-`propose` makes the update number 0, 1, ... of a draw, in a fixed order; a kernel that decides after each update may use it.
-`pick` makes one update chosen at random, so that a sequence of picks is reversible with respect to whatever each accepted
-update is reversible to: this is what runs inside a subchain.
+`propose` makes the update number 0, 1, ... of a draw, in a fixed order; a kernel that decides after each update may
+use it. `pick` makes one update chosen at random, so that a sequence of picks is reversible with respect to whatever
+each accepted update is reversible to: this is what runs inside a subchain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,18 +121,18 @@ class Independence(_Block):
         z = _normals(rng, theta.shape[1])
         if np.isfinite(self.df):
             z /= np.sqrt([generator.chisquare(self.df) / self.df for generator in rng])[:, None]
-        here = np.linalg.solve(self.factor, (theta - self.center).T).T
+        here = np.asarray(np.linalg.solve(self.factor, (theta - self.center).T).T)
         return Move(self.center + z @ self.factor.T, self._log_density(here) - self._log_density(z))
 
     def draw(self, rng: Generators) -> Array:
         """A point for each generator."""
         return self.pick(np.tile(self.center, (len(rng), 1)), rng).theta
 
-    def _log_density(self, z: Array) -> Array:
+    def _log_density(self, z: NDArray[np.floating[Any]]) -> Array:
         squares = (z * z).sum(1)
         if np.isfinite(self.df):
             return np.asarray(-0.5 * (self.df + z.shape[1]) * np.log1p(squares / self.df))
-        return -0.5 * squares
+        return np.asarray(-0.5 * squares)
 
 
 @dataclass(frozen=True)

@@ -157,9 +157,7 @@ class Fit:
         import pandas as pd
 
         if self.formula is None:
-            raise ValueError(
-                "this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself"
-            )
+            raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
         if draws < 1:
             raise ValueError(f"draws must be 1 or more, got {draws}")
         if not 0 < interval < 1:
@@ -214,9 +212,7 @@ class Fit:
         import xarray as xr
 
         root = xr.Dataset(attrs=self.posterior.attrs)
-        return xr.DataTree.from_dict(
-            {"/": root, "posterior": self.posterior, "sample_stats": self.sample_stats}
-        )
+        return xr.DataTree.from_dict({"/": root, "posterior": self.posterior, "sample_stats": self.sample_stats})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.

@@ -1,8 +1,9 @@
 """The compiled loops behind Rows: one pass over all rows, for one or more parameter vectors.
 
-The rows are cut into blocks whose bounds depend on the number of rows alone, and a block into chunks that stay in the
-first-level cache. A block's sum is computed by one thread and the block sums are added in block order, so the answer has
-the same bits for any number of threads. Each chunk of x is loaded from memory once for all parameter vectors.
+The rows are cut into blocks whose bounds depend on the number of rows alone, and a block into chunks that stay in
+the first-level cache. A block's sum is computed by one thread and the block sums are added in block order, so the
+answer has the same bits for any number of threads. Each chunk of x is loaded from memory once for all parameter
+vectors.
 
 Shapes: x (p, n), one contiguous run per column; params (k, p); offset and weights (n,) or None.
 """
@@ -13,7 +14,7 @@ import numpy as np
 from numba import prange, types
 from numba.extending import overload
 
-from tallbayes.compiled import FAST, compiled
+from tallbayes.compiled import compiled
 from tallbayes.families import chunk_derivatives, chunk_value
 
 CHUNK = 512
@@ -98,7 +99,7 @@ def values(tag, x, offset, weights, params, length, sums):
 
 @compiled(parallel=True)
 def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvatures):
-    """Values as above, with gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
+    """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
     p, n = x.shape
     for block in prange(sums.shape[0]):
         buffers = np.empty((4, CHUNK))

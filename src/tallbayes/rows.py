@@ -1,9 +1,9 @@
 """Rows: the one door to the data.
 
-Samplers hold no arrays. They ask for sums over all rows (`sum`), for a fixed weighted subsample (`sample`), or for a linear
-predictor that stays with the rows and is moved one column at a time (`track`). Whatever answers these calls can feed every
-sampler: `MemoryRows` does it from memory. Rows also count what they are asked: `touched` is the number of
-(row, parameter vector) pairs that passed the door.
+Samplers hold no arrays. They ask for sums over all rows (`sum`), for a fixed weighted subsample (`sample`), or for
+a linear predictor that stays with the rows and is moved one column at a time (`track`). Whatever answers these
+calls can feed every sampler: `MemoryRows` does it from memory. Rows also count what they are asked: `touched` is
+the number of (row, parameter vector) pairs that passed the door.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ class MemoryRows:
         self._y = np.ascontiguousarray(y, dtype=float)
         self._weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
         self._offset = None if offset is None else np.ascontiguousarray(offset, dtype=float)
-        self._strata = {
-            name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()
-        }
+        self._strata = {name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()}
         self._length = rowmath.block_length(self.size)
         self._blocks = -(-self.size // self._length)
         weighted = self._y if self._weights is None else self._weights * self._y
@@ -152,10 +150,10 @@ class MemoryRows:
     ) -> MemoryRows:
         """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows.
 
-        Rows are included with probability proportional to `weight` (default: the row's own weight), those with the largest
-        weights for certain; the subsample's weights are those of the rows over these probabilities. `by` names a stratum
-        column, or "outcome"; then `size` is what to take from each stratum: one number, or one per stratum code (a
-        stratum not named is taken whole).
+        Rows are included with probability proportional to `weight` (default: the row's own weight), those with the
+        largest weights for certain; the subsample's weights are those of the rows over these probabilities. `by`
+        names a stratum column, or "outcome"; then `size` is what to take from each stratum: one number, or one per
+        stratum code (a stratum not named is taken whole).
 
         >>> rows = MemoryRows(x=np.ones((1, 1000)), y=np.arange(1000) % 10 == 0)
         >>> sub = rows.sample({0: 100}, np.random.default_rng(1), by="outcome")
@@ -227,9 +225,7 @@ class MemoryRows:
         if by == "outcome":
             return self._y.astype(np.intp)
         if by not in self._strata:
-            raise ValueError(
-                f"no stratum {by!r} is kept with the rows; there are {['outcome', *self._strata]}"
-            )
+            raise ValueError(f"no stratum {by!r} is kept with the rows; there are {['outcome', *self._strata]}")
         return self._strata[by]
 
     def _predictors(self, params: Array) -> Array:
@@ -243,8 +239,8 @@ class MemoryRows:
 class Track:
     """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
 
-    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding errors pile
-    up with the moves; `refresh` computes the predictors anew.
+    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding
+    errors pile up with the moves; `refresh` computes the predictors anew.
     """
 
     def __init__(self, rows: MemoryRows, family: Any, theta: Array) -> None:
@@ -280,16 +276,15 @@ class Track:
     def _steps(self, theta: Array, column: int | None, chains: Integers) -> Array:
         if column is None:
             raise ValueError("a track serves moves of one column only")
-        return theta[chains, column] - self._theta[chains, column]
+        return np.asarray(theta[chains, column] - self._theta[chains, column])
 
 
-def _systematic(
-    members: Integers, measure: Array, size: int, rng: np.random.Generator
-) -> tuple[Integers, Array]:
+def _systematic(members: Integers, measure: Array, size: int, rng: np.random.Generator) -> tuple[Integers, Array]:
     """Draw `size` of the members without replacement, and give one over their inclusion probabilities.
 
-    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its probability,
-    and picked at unit distances from a random start; with equal measures that is simple random sampling.
+    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its
+    probability, and picked at unit distances from a random start; with equal measures that is simple random
+    sampling.
     """
     if size >= members.size:
         return members, np.ones(members.size)
@@ -305,8 +300,6 @@ def _systematic(
         certain |= larger
     order = rng.permutation(np.flatnonzero(rest & (probability > 0)))
     ends = np.cumsum(probability[order])
-    picks = order[
-        np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)
-    ]
+    picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
     chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
     return members[chosen], 1 / probability[chosen]

@@ -1,10 +1,11 @@
 """Warm-up: choose the step sizes that give most effective draws for the rows touched, then freeze them.
 
-A chain's effective draws grow with its expected squared jump, and the work with the rows it touches: the surrogate's for every
-proposal, all rows only for what passes stage 1. Short runs at several multiples of the starting scales measure both, and the
-multiple with the largest ratio wins. For plain Metropolis-Hastings, where each proposal costs the same, that is the usual
-optimum; with an accurate surrogate, where most of what would be rejected costs nearly nothing, it is a larger step. Work is
-counted, not timed, so that a seed gives the same draws everywhere.
+A chain's effective draws grow with its expected squared jump, and the work with the rows it touches: the
+surrogate's for every proposal, all rows only for what passes stage 1. Short runs at several multiples of the
+starting scales measure both, and the multiple with the largest ratio wins. For plain Metropolis-Hastings, where
+each proposal costs the same, that is the usual optimum; with an accurate surrogate, where most of what would be
+rejected costs nearly nothing, it is a larger step. Work is counted, not timed, so that a seed gives the same draws
+everywhere.
 """
 
 from __future__ import annotations
@@ -88,4 +89,4 @@ def _peak(powers: list[int], efficiencies: Array) -> Array:
     bend = below - 2 * at + above
     with np.errstate(divide="ignore", invalid="ignore"):
         vertex = np.where(bend < 0, 0.5 * (below - above) / bend, 0.0)
-    return np.where(best == inner, inner + vertex.clip(-1, 1), best) + powers[0]
+    return np.asarray(np.where(best == inner, inner + vertex.clip(-1, 1), best) + powers[0])

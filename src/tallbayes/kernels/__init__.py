@@ -1,8 +1,8 @@
 """Kernels: Markov chains that leave the posterior as it is.
 
-Every kernel has the same shape. `start(rng)` gives a State for several chains, `advance(state, steps, rng)` moves them all
-together, so that one pass over the data serves every chain, and returns the new State and the Draws. A kernel never
-changes: tuning makes a new one.
+Every kernel has the same shape. `start(rng)` gives a State for several chains, `advance(state, steps, rng)` moves
+them all together, so that one pass over the data serves every chain, and returns the new State and the Draws. A
+kernel never changes: tuning makes a new one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Flags = NDArray[np.bool_]
 class Streams(NamedTuple):
     """Random numbers of each chain: one generator for proposals and stage 1, another for stage 2.
 
-    Each step takes the same numbers from a stream whatever happens in it, so draws do not depend on how the steps are split
-    into calls, and a two-stage kernel with an exact surrogate makes the very draws of Metropolis-Hastings.
+    Each step takes the same numbers from a stream whatever happens in it, so draws do not depend on how the steps
+    are split into calls, and a two-stage kernel with an exact surrogate makes the very draws of
+    Metropolis-Hastings.
     """
 
     first: list[np.random.Generator]
@@ -37,7 +38,7 @@ class Streams(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What `advance` returns: positions after each step, and facts on each update (several a step if by coefficient)."""
+    """What `advance` returns: positions after each step, and facts on each update (several a step by coefficient)."""
 
     theta: Array  # (steps, chains, p)
     log_posterior: Array  # (steps, chains)

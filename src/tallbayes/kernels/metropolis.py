@@ -4,8 +4,8 @@ A proposal theta' from q is accepted with probability
 
     a = min(1, [p(theta') q(theta' -> theta)] / [p(theta) q(theta -> theta')]),
 
-so that p(theta) q(theta -> theta') a(theta, theta') is symmetric: detailed balance. One-at-a-time updates keep every row's
-linear predictor and add x_j * step to it instead of computing X theta anew.
+so that p(theta) q(theta -> theta') a(theta, theta') is symmetric: detailed balance. One-at-a-time updates keep
+every row's linear predictor and add x_j * step to it instead of computing X theta anew.
 
 Reference: W. K. Hastings (1970), "Monte Carlo sampling methods using Markov chains and their applications".
 """
@@ -51,9 +51,7 @@ class Metropolis:
         """Chains at `theta`, or at draws from `initial`."""
         if theta is None:
             theta = self.initial.draw(rng.first)
-        return State(
-            theta.copy(), self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0
-        )
+        return State(theta.copy(), self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """A step makes all of the proposal's updates, each decided on its own."""

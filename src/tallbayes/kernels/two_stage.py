@@ -10,9 +10,10 @@ touching surrogate rows only, and what passes is accepted in stage 2 with probab
 
 p* q a1 is symmetric, and so is (p / p*) a2; their product p q a1 a2 is detailed balance for p. The prior cancels in a2.
 
-With `subchain=L` stage 1 is L steps of a p*-reversible kernel, followed by one stage 2 with the same ratio. The L steps as a
-whole must be reversible, so each picks its update at random: a sweep in fixed order would leave p* invariant and still give
-a wrong posterior here. Without a subchain, stage 2 follows each single update and any fixed order is valid.
+With `subchain=L` stage 1 is L steps of a p*-reversible kernel, followed by one stage 2 with the same ratio. The L
+steps as a whole must be reversible, so each picks its update at random: a sweep in fixed order would leave p*
+invariant and still give a wrong posterior here. Without a subchain, stage 2 follows each single update and any
+fixed order is valid.
 
 References: J. A. Christen and C. Fox (2005), "Markov chain Monte Carlo using an approximation"; R. D. Payne and
 B. K. Mallick, "Two-Stage Metropolis-Hastings for Tall Data".
@@ -48,7 +49,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoStage:
-    """Two-stage Metropolis-Hastings; `subchain` is the number of stage-1 steps before each stage 2 (None: each update)."""
+    """Two-stage Metropolis-Hastings with `subchain` stage-1 steps before each stage 2 (None: after each update)."""
 
     model: GLM
     surrogate: Surrogate
@@ -74,9 +75,7 @@ class TwoStage:
         state = state._replace(theta=theta, log_prior=log_prior)
         for step in range(steps):
             for update in range(updates):
-                stage_1 = (
-                    self._screen(state, update, rng) if self.subchain is None else self._explore(state, rng)
-                )
+                stage_1 = self._screen(state, update, rng) if self.subchain is None else self._explore(state, rng)
                 self._decide(state, stage_1, rng, Draws(*(part[step] for part in draws)), update)
             state = state._replace(steps=state.steps + 1)
             if state.steps % REFRESH == 0:
@@ -90,9 +89,7 @@ class TwoStage:
         move = self.proposal.propose(state.theta, update, rng.first)
         value = state.surrogate.at(move.theta, move.column, np.arange(len(state.theta)))
         log_prior = self.model.log_prior(move.theta)
-        log_ratio = first_log_ratio(
-            move.log_q, value + log_prior, state.surrogate.value + state.log_prior
-        )
+        log_ratio = first_log_ratio(move.log_q, value + log_prior, state.surrogate.value + state.log_prior)
         passed = decide(log_ratio, rng.first)
         return _Screened(move.theta, move.column, log_prior, value, np.flatnonzero(passed), passed, log_ratio)
 

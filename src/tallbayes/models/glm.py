@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 class GLM:
     """A regression of one outcome on the columns of a formula.
 
-    `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights` (how many
-    times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns to keep with the
-    rows for stratified subsamples.
+    `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights`
+    (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
+    to keep with the rows for stratified subsamples.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -118,7 +118,5 @@ def _per_row(what: str, given: Any, frame: Any, size: int) -> Array | None:
         raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
     bad = ~np.isfinite(values)
     if bad.any():
-        raise ValueError(
-            f"{what} has {int(bad.sum())} missing or infinite values (first at row {int(bad.argmax())})"
-        )
+        raise ValueError(f"{what} has {int(bad.sum())} missing or infinite values (first at row {int(bad.argmax())})")
     return values

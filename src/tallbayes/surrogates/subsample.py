@@ -1,8 +1,8 @@
 """The model's own log-likelihood on a weighted subsample of the rows, drawn once before sampling.
 
-For a move of length mu in posterior standard deviations the log-likelihood of a plain subsample of a out of n rows errs with
-variance (n/a - 1) mu^2, which is large. Where y=1 is rare, nearly all information sits in the rows with y=1, so keeping
-all of those (case-control) is far better.
+For a move of length mu in posterior standard deviations the log-likelihood of a plain subsample of a out of n rows
+errs with variance (n/a - 1) mu^2, which is large. Where y=1 is rare, nearly all information sits in the rows with
+y=1, so keeping all of those (case-control) is far better.
 
 Reference: R. D. Payne and B. K. Mallick, "Two-Stage Metropolis-Hastings for Tall Data".
 """

@@ -2,11 +2,11 @@
 
     l(theta) ~ l(t) + g'd - d'H d / 2,     d = theta - t,
 
-with g and H summed once over all rows. What is left is the sum of the rows' remainders R_i, which are of third order. With
-`remainders=m` that sum is estimated from m rows (a difference estimator): row i is among them with probability
-proportional to a bound on |R_i|, so the few rows with much leverage, such as those of a rare level, are there for certain.
-The estimate is used within `RADIUS` + sqrt(p) posterior standard deviations of the mode; farther out a sampled
-remainder could outgrow the quadratic, and the plain expansion is safe.
+with g and H summed once over all rows. What is left is the sum of the rows' remainders R_i, which are of third
+order. With `remainders=m` that sum is estimated from m rows (a difference estimator): row i is among them with
+probability proportional to a bound on |R_i|, so the few rows with much leverage, such as those of a rare level, are
+there for certain. The estimate is used within `RADIUS` + sqrt(p) posterior standard deviations of the mode; farther
+out a sampled remainder could outgrow the quadratic, and the plain expansion is safe.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class Taylor:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.remainders, int) and self.remainders >= 0):
-            raise ValueError(
-                f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}"
-            )
+            raise ValueError(f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}")
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
         """Choose the rows, if any; the expansion itself is the mode's."""
@@ -71,9 +69,7 @@ class TaylorSurrogate:
 class CorrectedTaylor:
     """The expansion over all rows plus the remainders of a few: their log-likelihood minus their own expansion."""
 
-    def __init__(
-        self, plain: TaylorSurrogate, rows: MemoryRows, family: object, metric: Array, radius: float
-    ) -> None:
+    def __init__(self, plain: TaylorSurrogate, rows: MemoryRows, family: object, metric: Array, radius: float) -> None:
         self._plain, self._rows, self._request = plain, rows, LogLikelihood(family)
         at_mode = rows.sum(LogLikelihoodDerivatives(family), plain.theta)
         self._own = TaylorSurrogate(plain.theta, at_mode.value[0], at_mode.gradient[0], at_mode.curvature[0])

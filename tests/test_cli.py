@@ -1,0 +1,484 @@
+import importlib
+import importlib.metadata
+import inspect
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from tallbayes import cli, datasets
+from tallbayes.cli import main
+from tallbayes.data import read
+from tallbayes.priors import Normal
+from tallbayes.result import example, load
+from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
+from tallbayes.surrogates.taylor import Taylor
+
+FRONT_DOOR = importlib.import_module("tallbayes.fit")  # the file: `tallbayes.fit` is a function in the end
+SIGNATURE = inspect.signature(FRONT_DOOR.fit)
+SCRIPT = str(Path(sys.executable).with_name("tallbayes"))
+FEW = ["--draws", "20", "--chains", "2", "--seed", "1", "--quiet"]  # quick, and too few to converge
+
+
+def run(*arguments):
+    """Call the command line in this process."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(1)
+    x, bank = rng.standard_normal(1_000), rng.choice(["a", "b"], 1_000)
+    y = (rng.random(1_000) < 1 / (1 + np.exp(1 - x))).astype(int)
+    return pd.DataFrame({"y": y, "x": x, "bank": bank, "times": 2, "exposure": 0.5, "only_ones": y})
+
+
+@pytest.fixture
+def data(frame, tmp_path):
+    frame.to_parquet(tmp_path / "data.parquet")
+    return tmp_path / "data.parquet"
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the front door is called with; it returns a fit that has converged."""
+    seen = []
+
+    def fit(formula, data, **options):
+        seen.append({"formula": formula, "data": data} | options)
+        return example()
+
+    monkeypatch.setattr(FRONT_DOOR, "fit", fit)
+    return seen
+
+
+# Help
+
+
+def test_help_teaches():
+    shown = run("--help")
+    assert shown.exit_code == 0
+    for code in (0, 1, 2, 3, 130):
+        assert re.search(rf"^ +{code} +\S", shown.stdout, re.MULTILINE)
+    for command in ("fit", "compare", "simulate"):
+        text = run(command, "--help").stdout
+        assert f"  tallbayes {command} " in text  # an example
+        assert command in shown.stdout
+
+
+def test_version():
+    assert importlib.metadata.version("tallbayes") in run("--version").stdout
+
+
+@pytest.mark.parametrize(
+    "code", ["import tallbayes", "from tallbayes.cli import main; main(['-h'], standalone_mode=False)"]
+)
+def test_imports_are_light(code):
+    heavy = ["pandas", "xarray", "matplotlib", "rich", "pyarrow", "formulaic", "arviz_stats"]
+    heavy += [] if "cli" in code else ["click"]
+    code += f"; import sys; sys.exit(' '.join(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip() == ""
+
+
+def test_choices_are_those_of_the_library():
+    assert (cli.METHODS, cli.PROPOSALS) == (FRONT_DOOR.METHODS, FRONT_DOOR.PROPOSALS)
+    assert cli.LOAN_ROWS == datasets.LOAN_ROWS
+
+
+# fit
+
+
+def test_fit_prints_saves_and_says_what_next(data, tmp_path):
+    out = tmp_path / "fit.nc"
+    done = run("fit", data, "y ~ x", "--out", out, "--draws", 1_000, "--chains", 1, "--seed", 1)
+    assert done.exit_code == 0, done.output
+    saved = load(out)
+    assert done.stdout.startswith(repr(saved))
+    assert "tb.load(" in done.stdout.splitlines()[-1]
+    assert str(out) in done.stdout.splitlines()[-1]
+    assert saved.draws.shape == (1, 1_000, 2)
+    assert "draws" not in done.stdout.replace(repr(saved), "")  # progress goes elsewhere
+    assert "draws" in done.stderr
+
+
+def test_fit_without_out_saves_nothing(data, tmp_path):
+    done = run("fit", data, "y ~ x", *FEW)
+    assert "--out" in done.stdout.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_fit_reads_csv_like_parquet(frame, data, tmp_path):
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    for source in (data, tmp_path / "data.csv"):
+        run("fit", source, "y ~ x + bank", *FEW, "--out", source.with_suffix(source.suffix + ".nc"))
+    parquet, csv = load(f"{data}.nc"), load(tmp_path / "data.csv.nc")
+    assert parquet.coefficients == ("Intercept", "x", "bank[T.b]")
+    np.testing.assert_allclose(csv.draws, parquet.draws, rtol=1e-9)
+
+
+def test_options_reach_the_front_door(calls):
+    given = "--method two-stage --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3"
+    given += " --warmup 0 --seed 0 --weights times --offset exposure --family bernoulli --quiet"
+    assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
+    assert calls == [
+        {
+            "formula": "y ~ x",
+            "data": "loans/*.csv",
+            "family": "bernoulli",
+            "prior": None,
+            "method": "two-stage",
+            "surrogate": Taylor(7),
+            "proposal": "mixture",
+            "subchain": 0,
+            "draws": 5,
+            "target_ess": 99.5,
+            "chains": 3,
+            "warmup": 0,
+            "seed": 0,
+            "weights": "times",
+            "offset": "exposure",
+            "progress": False,
+        }
+    ]
+
+
+def test_defaults_are_those_of_the_front_door(calls):
+    usual = {name: parameter.default for name, parameter in SIGNATURE.parameters.items()}
+    run("fit", "data.csv", "y ~ x")
+    assert calls == [usual | {"formula": "y ~ x", "data": "data.csv"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "surrogate"),
+    [
+        ("taylor", Taylor()),
+        ("taylor(1000)", Taylor(1_000)),
+        ("taylor(0)", Taylor()),
+        ("case-control(100000)", CaseControl(100_000)),
+        ("subsample( 50_000 )", Subsample(50_000)),
+        ("stratified(1000, bank)", Stratified(1_000, "bank")),
+        ("stratified(1000,home state)", Stratified(1_000, "home state")),
+    ],
+)
+def test_surrogates(calls, text, surrogate):
+    run("fit", "data.csv", "y ~ x", "--surrogate", text)
+    assert calls[0]["surrogate"] == surrogate
+
+
+@pytest.mark.parametrize(
+    ("texts", "prior"),
+    [
+        (["normal(0, 2)"], Normal(0, 2)),
+        (["Normal(-1e-3,2.5)"], Normal(-1e-3, 2.5)),
+        (["x=normal(1, 2)", "bank[T.b] = normal(0, .5)"], {"x": Normal(1, 2), "bank[T.b]": Normal(0, 0.5)}),
+        (["I(x == 1)=normal(0, 1)"], {"I(x == 1)": Normal(0, 1)}),
+    ],
+)
+def test_priors(calls, texts, prior):
+    done = run("fit", "data.csv", "y ~ x", *(part for text in texts for part in ("--prior", text)))
+    assert done.exit_code == 0, done.output
+    assert calls[0]["prior"] == prior
+
+
+def test_priors_reach_the_model(data, tmp_path):
+    run("fit", data, "y ~ x", *FEW, "--out", tmp_path / "fit.nc", "--prior", "x=normal(7, 0.001)")
+    assert load(tmp_path / "fit.nc").summary().loc["x", "mean"] == pytest.approx(7, abs=0.01)
+
+
+def test_warnings_are_lines(data, tmp_path):
+    done = run("fit", data, "y ~ only_ones", *FEW)
+    warned = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert any("only_ones" in line for line in warned)
+    assert "SeparationWarning" not in done.output
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--draws", "0"],
+        ["--draws", "many"],
+        ["--chains", "0"],
+        ["--warmup", "-1"],
+        ["--seed", "-1"],
+        ["--subchain", "-1"],
+        ["--target-ess", "0"],
+        ["--method", "gibbs"],
+        ["--proposal", "gibbs"],
+        ["--family", "cauchy"],
+        ["--method", "mh", "--surrogate", "taylor"],
+        ["--method", "mh", "--subchain", "5"],
+        ["--surrogate", "tailor"],
+        ["--surrogate", "taylor(-1)"],
+        ["--surrogate", "taylor(1, bank)"],
+        ["--surrogate", "subsample"],
+        ["--surrogate", "subsample(0)"],
+        ["--surrogate", "subsample(many)"],
+        ["--surrogate", "stratified(1000)"],
+        ["--surrogate", "stratified(1000, )"],
+        ["--prior", "normal"],
+        ["--prior", "normal(0)"],
+        ["--prior", "normal(0, one)"],
+        ["--prior", "normal(0, -1)"],
+        ["--prior", "cauchy(0, 1)"],
+        ["--prior", "normal(0, 1)", "--prior", "normal(0, 2)"],
+        ["--prior", "x=normal(0, 1)", "--prior", "x=normal(0, 2)"],
+        ["--prior", "x=normal(0, 1)", "--prior", "normal(0, 2)"],
+        ["--colour", "blue"],
+    ],
+    ids=" ".join,
+)
+def test_impossible_options_are_usage_errors(calls, tmp_path, options):
+    done = run("fit", "data.csv", "y ~ x", "--out", tmp_path / "fit.nc", *options)
+    assert done.exit_code == 2
+    assert options[-2] in done.stderr
+    assert (calls, list(tmp_path.iterdir()), done.stdout) == ([], [], "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"formula": "y ~ z"}, "'z'"),
+        ({"formula": "y ~ ("}, "formula"),
+        ({"formula": "x ~ y"}, "must be 0 or 1"),
+        ({"options": ["--prior", "z=normal(0, 1)"]}, "no coefficient"),
+        ({"options": ["--weights", "z"]}, "'z'"),
+        ({"options": ["--surrogate", "subsample(1000000)"]}, "1,000,000"),
+        ({"data": "nowhere.csv"}, "no such file"),
+        ({"data": "nowhere/*.csv"}, "no file matches"),
+        ({"data": "fit.py"}, "no such file"),
+    ],
+)
+def test_bad_data_is_an_error_without_traceback(data, tmp_path, changes, message):
+    source, formula = changes.get("data", data), changes.get("formula", "y ~ x")
+    done = run("fit", source, formula, *FEW, "--out", tmp_path / "fit.nc", *changes.get("options", []))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == [data]  # nothing is left behind
+
+
+def test_bad_output_is_found_before_the_data_is_read(calls, tmp_path):
+    for out in (tmp_path / "no folder" / "fit.nc", tmp_path):
+        done = run("fit", "data.csv", "y ~ x", "--out", out)
+        assert (done.exit_code, calls) == (1, [])
+        assert done.stderr.startswith("error: cannot write")
+
+
+def test_existing_output_is_kept_unless_forced(calls, tmp_path):
+    out = tmp_path / "fit.nc"
+    out.write_text("precious")
+    done = run("fit", "data.csv", "y ~ x", "--out", out)
+    assert (done.exit_code, calls, out.read_text()) == (1, [], "precious")
+    assert "--force" in done.stderr
+    assert run("fit", "data.csv", "y ~ x", "--out", out, "--force").exit_code == 0
+    assert load(out).coefficients == example().coefficients
+
+
+def test_a_failed_fit_keeps_the_old_file_even_if_forced(data, tmp_path):
+    out = tmp_path / "fit.nc"
+    out.write_text("precious")
+    assert run("fit", data, "y ~ z", "--out", out, "--force").exit_code == 1
+    assert out.read_text() == "precious"
+
+
+def test_not_converged_is_written_and_told(data, tmp_path):
+    out = tmp_path / "fit.nc"
+    done = run("fit", data, "y ~ x", *FEW, "--out", out)
+    assert done.exit_code == 3
+    problems = load(out).problems()
+    assert problems
+    for problem in problems:
+        assert f"not converged: {problem}" in done.stderr
+
+
+def test_interrupted_goes_before_not_converged(monkeypatch, tmp_path):
+    short = example(draws=5)
+    short.stats["interrupted"] = True
+    monkeypatch.setattr(FRONT_DOOR, "fit", lambda *_, **__: short)
+    done = run("fit", "data.csv", "y ~ x", "--out", tmp_path / "fit.nc")
+    assert done.exit_code == 130
+    assert "interrupted: " in done.stderr
+    assert "not converged: " in done.stderr
+    assert load(tmp_path / "fit.nc").stats["interrupted"]
+
+
+def test_interrupted_before_any_draw(monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FRONT_DOOR, "fit", interrupted)
+    done = run("fit", "data.csv", "y ~ x", "--out", tmp_path / "fit.nc")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert done.stderr.startswith("interrupted")
+    assert list(tmp_path.iterdir()) == []
+
+
+# compare
+
+
+@pytest.fixture
+def saved(tmp_path):
+    for name, seconds in (("mh", 60.0), ("faster", 30.0)):
+        (tmp_path / name).mkdir()
+        example(seconds=seconds).save(tmp_path / f"{name}.nc")
+        example(seconds=seconds).save(tmp_path / name / "fit.nc")
+    return tmp_path
+
+
+def test_compare_names_fits_by_their_files(saved):
+    header, *lines = run("compare", saved / "mh.nc", saved / "faster.nc").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["mh", "faster"]
+    redpm = header.split().index("redpm_1") + 1
+    assert [line.split()[redpm] for line in lines] == ["1", "2"]
+
+
+def test_compare_takes_names(saved):
+    done = run(
+        "compare", f"a={saved / 'mh/fit.nc'}", f"b={saved / 'faster/fit.nc'}", "--by-parameter", "--thin", 10
+    )
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["a", "b"],
+        ["Intercept", "1", "2"],
+        ["fico", "1", "2"],
+    ]
+
+
+def test_compare_takes_paths_with_an_equals_sign(saved):
+    (saved / "mh").rename(saved / "method=mh")
+    done = run("compare", saved / "method=mh" / "fit.nc")
+    assert done.stdout.splitlines()[1].startswith("fit ")
+
+
+def test_compare_refuses(saved):
+    mh, faster = saved / "mh/fit.nc", saved / "faster/fit.nc"
+    for arguments, code, message in [
+        ([], 2, "Missing argument"),
+        ([mh, faster], 2, "two fits are called 'fit'"),
+        ([mh, "--thin", 10], 2, "--by-parameter"),
+        ([mh, "--by-parameter", "--thin", 0], 2, "--thin"),
+        ([saved / "no.nc"], 1, "error: no such file"),
+        ([__file__], 1, "error: "),
+    ]:
+        done = run("compare", *arguments)
+        assert (done.exit_code, done.stdout) == (code, "")
+        assert message in done.stderr
+
+
+# simulate
+
+
+@pytest.mark.parametrize("name", ["loans.parquet", "loans.csv"])
+def test_simulate_writes_what_fit_reads(tmp_path, name):
+    done = run("simulate", "loans", "--rows", 3_000, "--seed", 2, "--out", tmp_path / name)
+    assert done.exit_code == 0, done.output
+    truth = datasets.simulate_loans(3_000, seed=2)
+    found = read(tmp_path / name, list(truth.columns))
+    np.testing.assert_allclose(found["fico"], truth["fico"], rtol=1e-12)
+    assert (found["bank"].astype(str) == truth["bank"].astype(str)).all()
+    (line,) = done.stdout.splitlines()
+    assert "3,000 rows" in line
+    assert f" {truth['foreclosed'].sum()} " in line
+    assert str(tmp_path / name) in line
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_simulate_refuses(tmp_path):
+    out = tmp_path / "loans.csv"
+    out.write_text("precious")
+    for arguments, code in [
+        (["loans", "--out", out], 1),
+        (["loans", "--out", tmp_path / "no folder" / "loans.csv"], 1),
+        (["loans", "--out", tmp_path / "loans.xlsx"], 2),
+        (["loans", "--rows", 0, "--out", tmp_path / "new.csv"], 2),
+        (["loans"], 2),
+        (["boats", "--out", tmp_path / "new.csv"], 2),
+    ]:
+        done = run("simulate", *arguments)
+        assert (done.exit_code, done.stdout) == (code, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["loans.csv"]
+    assert out.read_text() == "precious"
+    assert run("simulate", "loans", "--rows", 10, "--out", out, "--force").exit_code == 0
+    assert len(read(out, ["fico"])) == 10
+
+
+# The real command
+
+
+def until(fd, pattern, seconds=120):
+    """Read a terminal until the pattern shows up, or to its end if there is none."""
+    shown, deadline = b"", time.monotonic() + seconds
+    while pattern is None or not re.search(pattern, shown):
+        assert time.monotonic() < deadline, shown[-2_000:]
+        if select.select([fd], [], [], 1)[0]:
+            try:
+                shown += os.read(fd, 65_536)
+            except OSError:  # how Linux says that the other side is closed
+                assert pattern is None, shown[-2_000:]
+                break
+    return shown.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("phase", ["warm-up", "draws"])
+def test_ctrl_c(data, tmp_path, phase):
+    """In warm-up there is nothing to keep; later, what was drawn is printed and saved."""
+    import pty
+
+    out, (ours, theirs) = tmp_path / "fit.nc", pty.openpty()
+    endless = ["--draws", "100000000", "--warmup", "100000000" if phase == "warm-up" else "5"]
+    command = [SCRIPT, "fit", str(data), "y ~ x", "--method", "mh", "--out", str(out), *endless]
+    environment = os.environ | {"COLUMNS": "200", "TERM": "xterm", "NUMBA_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment)
+    os.close(theirs)
+    try:
+        until(ours, rf"{phase}\D+[1-9]\d*/1000".encode())
+        process.send_signal(signal.SIGINT)
+        shown = until(ours, None)
+        printed, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert process.returncode == 130, shown
+    assert "interrupted" in shown
+    assert "Traceback" not in shown
+    assert out.exists() == (phase == "draws")
+    if phase == "draws":
+        saved = load(out)
+        assert saved.stats["interrupted"] is True
+        assert printed.startswith(repr(saved))
+        assert "tb.load(" in printed.splitlines()[-1]
+
+
+def test_second_run_compiles_nothing(data, tmp_path):
+    cache = tmp_path / "cache"
+    seconds, files = [], []
+    for name in ("first.nc", "second.nc"):
+        done = subprocess.run(
+            [SCRIPT, "fit", str(data), "y ~ x", *FEW, "--out", str(tmp_path / name)],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 3, done.stderr
+        seconds.append(load(tmp_path / name).stats["seconds"]["compile"])
+        files.append({path: path.stat().st_mtime_ns for path in cache.rglob("*") if path.is_file()})
+    assert seconds[0] > 0
+    assert seconds[1] == 0.0
+    assert files[0]
+    assert files[1] == files[0]
