@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 .PHONY: demo test test-long bench lint clean
 
 demo: $(VENV)/ready
-	$(RUN)/python benchmarks/demo.py
+	$(RUN)/python -m benchmarks.demo
 
 test: lint
 	$(RUN)/python -m pytest -m "not long"

@@ -27,8 +27,7 @@ from tallbayes.proposals import Move
 FALSE_ALARM = 1e-6  # of each statistical check
 
 
-# --- test problems
------------------------------------------------------------------------------------------------------
+# --- test problems ---
 
 
 def skewed_model(prior_sd: float = 2.0) -> GLM:
@@ -52,7 +51,7 @@ def mode_of(model: GLM) -> Mode:
         return find_mode(model, np.random.default_rng(0))
 
 
-# --- kind 1: balance, read off the real kernel ------------------------------------------------------------------------
+# --- kind 1: balance, read off the real kernel ---
 
 
 class Yes:
@@ -175,7 +174,7 @@ def bias(target: np.ndarray, matrix: np.ndarray) -> float:
     return float(0.5 * np.abs(stationary - target).sum())
 
 
-# --- kind 3: start in the stationary distribution, stay there ---------------------------------------------------------
+# --- kind 3: start in the stationary distribution, stay there ---
 
 
 @cache
@@ -210,7 +209,7 @@ def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
     return float(min(1.0, len(views) * min(p_values)))
 
 
-# --- kind 5: known posteriors by quadrature ---------------------------------------------------------------------------
+# --- kind 5: known posteriors by quadrature ---
 
 
 @dataclass(frozen=True)
@@ -255,15 +254,14 @@ def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature
     scores = []
     for column in range(theta.shape[2]):
         grid, drawn = truth.grid[:, column], theta[..., column]
-        functions = [lambda v: v, np.square]
-        functions += [
-            lambda v, cut=truth.quantile(column, level): (v <= cut).astype(float)
-            for level in (0.005, 0.05, 0.5, 0.95, 0.995)
-        ]
-        for function in functions:
-            averages = function(drawn).mean(0)
+        pairs = [(drawn, grid), (drawn**2, grid**2)]
+        for level in (0.005, 0.05, 0.5, 0.95, 0.995):
+            cut = truth.quantile(column, level)
+            pairs.append((drawn <= cut, grid <= cut))
+        for values, on_grid in pairs:
+            averages = values.mean(0)
             error = averages.std(ddof=1) / np.sqrt(chains)
-            scores.append(abs(averages.mean() - truth.expectation(function(grid))) / error)
+            scores.append(abs(averages.mean() - truth.expectation(on_grid)) / error)
     return float(max(scores))
 
 

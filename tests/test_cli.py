@@ -347,9 +347,7 @@ def test_compare_names_fits_by_their_files(saved):
 
 
 def test_compare_takes_names(saved):
-    done = run(
-        "compare", f"a={saved / 'mh/fit.nc'}", f"b={saved / 'faster/fit.nc'}", "--by-parameter", "--thin", 10
-    )
+    done = run("compare", f"a={saved / 'mh/fit.nc'}", f"b={saved / 'faster/fit.nc'}", "--by-parameter", "--thin", 10)
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["a", "b"],
         ["Intercept", "1", "2"],
@@ -442,17 +440,16 @@ def test_ctrl_c(data, tmp_path, phase):
     endless = ["--draws", "100000000", "--warmup", "100000000" if phase == "warm-up" else "5"]
     command = [SCRIPT, "fit", str(data), "y ~ x", "--method", "mh", "--out", str(out), *endless]
     environment = os.environ | {"COLUMNS": "200", "TERM": "xterm", "NUMBA_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment)
-    os.close(theirs)
-    try:
-        until(ours, rf"{phase}\D+[1-9]\d*/1000".encode())
-        process.send_signal(signal.SIGINT)
-        shown = until(ours, None)
-        printed, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment) as process:
+        os.close(theirs)
+        try:
+            until(ours, rf"{phase}[^\r\n]*?[1-9]\d*/1000".encode())
+            process.send_signal(signal.SIGINT)
+            shown = until(ours, None)
+            printed, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(ours)
     assert process.returncode == 130, shown
     assert "interrupted" in shown
     assert "Traceback" not in shown

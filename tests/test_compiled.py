@@ -9,9 +9,7 @@ import pytest
 from tallbayes.compiled import compiled, exp_negative, log1p_unit
 
 EPS = np.finfo(float).eps
-exact = pytest.mark.skipif(
-    np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here"
-)
+exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")
 
 
 @compiled()
@@ -48,10 +46,11 @@ def arguments():
 
 @exact
 def test_exp_negative(arguments):
-    # t log2(e) is rounded once and so is log2(e): |t| 1.25e-16 together. The polynomial takes three additions of
-    numbers up to # sqrt 2 and its coefficients are rounded: 3 eps of the result, which is at least 1/sqrt 2. error
-    = relative_error(applied(exp_all, arguments), np.exp(arguments.astype(np.longdouble))) assert (error <= 3 * EPS
-    + 1.25e-16 * -arguments).all()
+    # t log2(e) is rounded once and so is log2(e): |t| 1.25e-16 together. The polynomial takes three
+    # additions of numbers up to sqrt 2 and its coefficients are rounded: 3 eps of the result, which is at
+    # least 1/sqrt 2.
+    error = relative_error(applied(exp_all, arguments), np.exp(arguments.astype(np.longdouble)))
+    assert (error <= 3 * EPS + 1.25e-16 * -arguments).all()
 
 
 # BUG (documentation): the largest relative error is 5.3e-16, at t = -0.29, not 3e-16 + 1e-16 |t| = 3.3e-16.
@@ -84,10 +83,11 @@ def test_exp_negative_at_the_ends(t, expected):
 
 @exact
 def test_log1p_unit():
-    # Divisions and products: s, z, the last product (a rounding, eps/2, each); the sum of the polynomial: two more;
-    and z # enters with at most a third of its error. Below 3 eps = "a few units in the last place". rng =
-    np.random.default_rng(2) e = np.concatenate([rng.uniform(0, 1, 200_000), 10 ** rng.uniform(-307, 0, 200_000),
-    [1.0]]) assert (relative_error(applied(log1p_all, e), np.log1p(e.astype(np.longdouble))) <= 3 * EPS).all()
+    # Divisions and products: s, z, the last product (a rounding, eps/2, each); the sum of the polynomial: two
+    # more; and z enters with at most a third of its error. Below 3 eps = "a few units in the last place".
+    rng = np.random.default_rng(2)
+    e = np.concatenate([rng.uniform(0, 1, 200_000), 10 ** rng.uniform(-307, 0, 200_000), [1.0]])
+    assert (relative_error(applied(log1p_all, e), np.log1p(e.astype(np.longdouble))) <= 3 * EPS).all()
 
 
 @pytest.mark.parametrize(("e", "expected"), [(0.0, 0.0), (-0.0, 0.0), (1.0, math.log(2)), (math.nan, math.nan)])

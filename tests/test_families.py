@@ -19,9 +19,11 @@ def third(eta):
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_derivatives_by_differences(y):
     # (f(eta + h) - f(eta - h)) / 2h errs by h^2/6 sup|f'''| from truncation, where no derivative of the
-    log-likelihood of order # 3 to 5 exceeds 1/4, and by 4 eps (1 + |eta|) / 2h from rounding f, in long double. h
-    balances the two. eps = np.finfo(np.longdouble).eps h = eps ** np.longdouble(1 / 3) eta = np.linspace(-30, 30,
-    241).astype(np.longdouble)
+    # log-likelihood of order 3 to 5 exceeds 1/4, and by 4 eps (1 + |eta|) / 2h from rounding f, in long
+    # double. h balances the two.
+    eps = np.finfo(np.longdouble).eps
+    h = eps ** np.longdouble(1 / 3)
+    eta = np.linspace(-30, 30, 241).astype(np.longdouble)
 
     def functions(at):
         return (FAMILY.log_likelihood(y, at), *FAMILY.derivatives(y, at))
@@ -39,7 +41,8 @@ def test_bound3_is_valid_and_tight():
     high = low + 10 ** rng.uniform(-3, 1, low.size)
     bound = FAMILY.bound3(np.zeros(low.size), low, high)
     inside = third(low + (high - low) * np.linspace(0, 1, 401)[:, None]).max(0)
-    # The family computes p (1 - p) with p rounded: an error of eps / 2 in 1 - p, which counts where p is near 1.
+    # The family computes p (1 - p) with p rounded: an error of eps / 2 in 1 - p, which counts where p is near
+    # 1.
     rounding = EPS + 4 * EPS * inside
     assert (bound >= inside - rounding).all()
     peak = (np.abs(low + high) / 2 - LOGIT_PEAK <= (high - low) / 2) & (
@@ -62,8 +65,9 @@ def test_bound3_at_the_peak():
     assert FAMILY.bound3(one, np.array([-1e6]), np.array([1e6])) == [LOGIT_BOUND3]
 
 
-# BUG: families.py:135-137 computes 1 - p from a rounded p, so for large positive eta the bound loses its digits
-(0.1% too # small at eta = 30) and is 0 above 37, where the truth is e^-eta > 0. For negative eta it is right.
+# BUG: Bernoulli.derivatives computes 1 - p from a rounded p, so for large positive eta the bound loses its
+# digits (0.1% too small at eta = 30) and is 0 above 37, where the truth is e^-eta > 0. For negative eta it is
+# right.
 @pytest.mark.parametrize("low", [-51.0, -31.0, -21.0, 20.0, 30.0, 50.0])
 def test_bound3_is_valid_in_both_tails(low):
     low, high = np.array([low]), np.array([low + 1])
@@ -78,7 +82,8 @@ def test_extreme_eta_stays_finite(y, eta):
     wrong = (eta > 0) != (y == 1)
     value = -abs(eta) if wrong else 0.0
     slope = 2 * y - 1 if wrong else 0.0
-    # What is not 0 or 1 here is below e^-708 = 3e-308 (where the compiled exp stops), times eta^2 = 1e12 at most.
+    # What is not 0 or 1 here is below e^-708 = 3e-308 (where the compiled exp stops), times eta^2 = 1e12 at
+    # most.
     tiny = 1e-290
     assert FAMILY.log_likelihood(y, at) == pytest.approx(value, abs=tiny)
     for found, expected in zip(FAMILY.derivatives(y, at), (slope, 0, 0), strict=True):
@@ -96,10 +101,11 @@ def test_extreme_eta_stays_finite(y, eta):
 @pytest.mark.parametrize("weight", [None, 2.5])
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_compiled_chunks_agree_with_the_family(y, weight):
-    # One row, x = 1 and offset 0, so that the sum is the row's own value. exp has an absolute error of 4e-16 and
-    everything # after it is a handful of roundings of numbers below 1 + |eta|. rng = np.random.default_rng(3) times
-    = 1.0 if weight is None else weight for eta in np.concatenate([rng.uniform(-40, 40, 100), rng.normal(size=100),
-    [0.0, -0.0]]):
+    # One row, x = 1 and offset 0, so that the sum is the row's own value. exp has an absolute error of 4e-16
+    # and everything after it is a handful of roundings of numbers below 1 + |eta|.
+    rng = np.random.default_rng(3)
+    times = 1.0 if weight is None else weight
+    for eta in np.concatenate([rng.uniform(-40, 40, 100), rng.normal(size=100), [0.0, -0.0]]):
         rows = MemoryRows([[1.0]], [y], None if weight is None else [weight])
         value = rows.sum(LogLikelihood(Logit()), [[eta]])
         found = rows.sum(LogLikelihoodDerivatives(Logit()), [[eta]])

@@ -55,7 +55,7 @@ KERNELS = {
 each_kernel = pytest.mark.parametrize("parts", KERNELS.values(), ids=KERNELS.keys())
 
 
-# --- kind 1: balance --------------------------------------------------------------------------------------------------
+# --- kind 1: balance ---
 
 # Rounding: log densities of a few tens, summed over 14 rows in other orders.
 ROUNDING = 1e-11
@@ -81,7 +81,7 @@ def test_transition_matrix_of_metropolis_keeps_the_target():
     assert harness.drift(space.target, space.transition(kernel)) < 1e-10
 
 
-# --- kind 2: reductions -----------------------------------------------------------------------------------------------
+# --- kind 2: reductions ---
 
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
@@ -103,7 +103,7 @@ def test_a_subchain_of_one_is_plain_two_stage_for_block_proposals():
     np.testing.assert_array_equal(*draws)
 
 
-# --- kind 3: start in the posterior, stay there -----------------------------------------------------------------------
+# --- kind 3: start in the posterior, stay there ---
 
 
 @each_kernel
@@ -111,7 +111,7 @@ def test_chains_started_in_the_posterior_stay_there(parts):
     assert harness.departure(make(*parts), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
 
-# --- kind 4: broken kernels must fail ---------------------------------------------------------------------------------
+# --- kind 4: broken kernels must fail ---
 
 
 def flipped(full, surrogate):
@@ -200,7 +200,7 @@ def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
-# --- kind 5: known posteriors -----------------------------------------------------------------------------------------
+# --- kind 5: known posteriors ---
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_the_tail_of_a_level_without_events_is_reached(remainders):
     assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
-# --- kind 7: same seed, same draws ------------------------------------------------------------------------------------
+# --- kind 7: same seed, same draws ---
 
 
 @each_kernel
@@ -258,7 +258,7 @@ def test_draws_do_not_depend_on_how_steps_are_split(parts):
         np.testing.assert_array_equal(joined, getattr(whole, name), err_msg=name)
 
 
-# --- kind 9: honest counts --------------------------------------------------------------------------------------------
+# --- kind 9: honest counts ---
 
 
 @each_kernel
@@ -279,12 +279,8 @@ def test_rows_touched_are_what_the_passes_got(parts, monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(
-        rowmath, "values", counting(rowmath.values, lambda a: a[1].shape[1], lambda a: len(a[4]))
-    )
-    monkeypatch.setattr(
-        rowmath, "moved_values", counting(rowmath.moved_values, lambda a: a[1].shape[1], lambda a: a[4].size)
-    )
+    for name, vectors_of in (("block_values", lambda a: len(a[4])), ("block_moved_values", lambda a: a[4].size)):
+        monkeypatch.setattr(rowmath, name, counting(getattr(rowmath, name), lambda a: a[1].shape[1], vectors_of))
     before = kernel.model.rows.touched, getattr(getattr(kernel, "surrogate", None), "touched", 0)
     _, draws = kernel.advance(state, 20, rng)
     full = kernel.model.rows.touched - before[0]

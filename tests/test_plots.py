@@ -53,7 +53,7 @@ def test_redpm_shows_the_ratio_of_every_coefficient():
         "same": example(draws=1_000),
         "twice": example(draws=1_000, seconds=30.0),
     }
-    figure = rendered(plots.redpm(thins=(1, 10), **fits))
+    figure = rendered(plots.redpm((1, 10), **fits))
     assert len(figure.axes) == 2
     for panel in figure.axes:
         reference, same, twice = panel.lines
@@ -65,7 +65,7 @@ def test_redpm_shows_the_ratio_of_every_coefficient():
 
 
 def test_redpm_takes_a_log_scale_for_large_ratios_and_says_where_draws_are_too_few():
-    figure = rendered(plots.redpm(mh=example(), faster=example(seconds=1.0), thins=(1, 50)))
+    figure = rendered(plots.redpm((1, 50), mh=example(), faster=example(seconds=1.0)))
     assert figure.axes[0].get_xscale() == "log"
     assert [text.get_text() for text in figure.axes[0].texts] == []
     assert [text.get_text() for text in figure.axes[1].texts] == ["too few draws"]

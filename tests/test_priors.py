@@ -13,17 +13,22 @@ PRIOR = Prior.of({"fico": Normal(1, 0.01), "dti": Normal(-3.0, 1e4)}, NAMES)
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (5, 3)])
 def test_log_density(shape):
-    theta = PRIOR.mean + PRIOR.sd * np.random.default_rng(1).normal(size=shape) * 3 truth = stats.norm.logpdf(theta,
-    PRIOR.mean, PRIOR.sd).sum(-1) found = PRIOR.log_density(theta) assert found.shape == shape[:-1] # z is rounded
-    relative to |mean| / sd (100 at most here), squared; the rest is a dozen roundings of numbers near 20. z =
-    np.abs((theta - PRIOR.mean) / PRIOR.sd) tolerance = 4 * EPS * ((z * np.abs(theta / PRIOR.sd)).sum(-1) +
-    z.sum(-1) ** 2 + 20) assert (np.abs(found - truth) <= tolerance).all()
+    theta = PRIOR.mean + PRIOR.sd * np.random.default_rng(1).normal(size=shape) * 3
+    truth = stats.norm.logpdf(theta, PRIOR.mean, PRIOR.sd).sum(-1)
+    found = PRIOR.log_density(theta)
+    assert found.shape == shape[:-1]
+    # z is rounded relative to |mean| / sd (100 at most here), squared; the rest is a dozen roundings of
+    # numbers near 20.
+    z = np.abs((theta - PRIOR.mean) / PRIOR.sd)
+    tolerance = 4 * EPS * ((z * np.abs(theta / PRIOR.sd)).sum(-1) + z.sum(-1) ** 2 + 20)
+    assert (np.abs(found - truth) <= tolerance).all()
 
 
 def test_gradient_and_precision_by_differences():
-    # Central differences of a quadratic have no truncation error at any step; with a step of one sd the rounding is
-    that of the # log density, some 20 of size, over the step. theta = PRIOR.mean + PRIOR.sd * np.array([[0.5, -1.0,
-    2.0], [0.0, 3.0, -1.0]]) for j, step in enumerate(np.diag(PRIOR.sd)):
+    # Central differences of a quadratic have no truncation error at any step; with a step of one sd the
+    # rounding is that of the log density, some 20 of size, over the step.
+    theta = PRIOR.mean + PRIOR.sd * np.array([[0.5, -1.0, 2.0], [0.0, 3.0, -1.0]])
+    for j, step in enumerate(np.diag(PRIOR.sd)):
         sd = PRIOR.sd[j]
         slope = (PRIOR.log_density(theta + step) - PRIOR.log_density(theta - step)) / (2 * sd)
         bend = (PRIOR.gradient(theta + step) - PRIOR.gradient(theta - step)) / (2 * sd)
@@ -76,7 +81,7 @@ def test_refused(given, error, message):
         Prior.of(given, NAMES)
 
 
-# BUG: priors.py:58 hands a name that is no text to difflib, which raises "'int' object is not iterable".
+# BUG: Prior.of hands a name that is no text to difflib, which raises "'int' object is not iterable".
 def test_a_name_that_is_no_text_is_refused_by_name():
     with pytest.raises((TypeError, ValueError), match="prior given for 1"):
         Prior.of({1: Normal()}, NAMES)

@@ -48,8 +48,8 @@ def test_log_q(proposal):
     for chain in range(CHAINS):
         here, there = theta[chain], move.theta[chain]
         truth = log_q(proposal, there, here) - log_q(proposal, here, there)
-        # Both are differences of log densities of size up to 1,000 whose quadratic forms are solved with a matrix of
-        # condition number about 300: rounding of 1e-16 x 1,000 x 300.
+        # Both are differences of log densities of size up to 1,000 whose quadratic forms are solved with a
+        # matrix of condition number about 300: rounding of 1e-16 x 1,000 x 300.
         assert np.broadcast_to(move.log_q, CHAINS)[chain] == pytest.approx(truth, abs=3e-11)
 
 
@@ -167,7 +167,7 @@ def test_mixture_of_mixtures_and_single_columns():
     assert move.column is None
 
 
-# BUG: proposals.py:117 takes a df that is not a number for "normal", and any probability passes (proposals.py:144).
+# BUG: Independence takes a df that is not a number for "normal", and Mixture takes any probability.
 @pytest.mark.parametrize(
     "make",
     [

@@ -10,7 +10,8 @@ import xarray as xr
 
 from tallbayes import diagnostics
 from tallbayes.formula import Formula
-from tallbayes.result import ATTRIBUTE, Fit, check_writable, compare, compare_parameters, example, load
+from tallbayes.compare import compare, compare_parameters
+from tallbayes.result import ATTRIBUTE, Fit, check_writable, example, load
 
 COLUMNS = [
     "mean",
@@ -328,7 +329,7 @@ def test_compare_by_hand():
     assert each.index.tolist() == ["a", "b", "c"]
     assert each["mh"].tolist() == [1, 1, 1]
     np.testing.assert_allclose(each["two_stage"], ratio)
-    np.testing.assert_allclose(compare_parameters(thin=10, mh=a, two_stage=b)["two_stage"], ten)
+    np.testing.assert_allclose(compare_parameters(10, mh=a, two_stage=b)["two_stage"], ten)
 
 
 def test_thinned_ratios_need_enough_draws():

@@ -1,6 +1,7 @@
 """Exact Bayesian posteriors from millions of rows."""
 
 from tallbayes import datasets, plots
+from tallbayes.compare import compare, compare_parameters
 from tallbayes.families import Bernoulli
 from tallbayes.fit import fit, make_kernel, sample
 from tallbayes.kernels.metropolis import Metropolis
@@ -8,7 +9,7 @@ from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.mode import SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Normal
-from tallbayes.result import Fit, compare, compare_parameters, load
+from tallbayes.result import Fit, load
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
 from tallbayes.surrogates.taylor import Taylor
 

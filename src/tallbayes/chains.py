@@ -68,23 +68,23 @@ def run(
             state = kernel.start(rng)
             loop.begin("warm-up", warmup)
             kernel, state = tune(kernel, state, warmup, loop.advance)
-        with phases("sampling"):
-            counted = _Touched(kernel)
-            loop.begin("draws", most)
-            parts: list[Draws] = []
-            made, look = 0, min(most, FIRST_LOOK)
-            while made < most:
+        counted = _Touched(kernel)
+        loop.begin("draws", most)
+        parts: list[Draws] = []
+        made, look = 0, min(most, FIRST_LOOK)
+        while made < most:
+            with phases("sampling"):
                 state, part = loop.advance(kernel, state, look - made, stoppable=True)
-                parts.append(part)
-                made += len(part.theta)
-                if stop.is_set():
+            parts.append(part)
+            made += len(part.theta)
+            if stop.is_set():
+                break
+            if target_ess or progress:
+                ess = float(np.min(diagnostics.ess(_joined(parts, "theta").swapaxes(0, 1))))
+                loop.note(f"ESS {ess:,.0f}")
+                if target_ess and ess >= target_ess:
                     break
-                if target_ess or progress:
-                    ess = float(np.min(diagnostics.ess(_joined(parts, "theta").swapaxes(0, 1))))
-                    loop.note(f"ESS {ess:,.0f}")
-                    if target_ess and ess >= target_ess:
-                        break
-                look = min(most, made + max(1, made // 4))
+            look = min(most, made + max(1, made // 4))
     if made == 0:
         raise KeyboardInterrupt
     full, surrogate = counted.since()

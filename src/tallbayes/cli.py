@@ -215,7 +215,8 @@ def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None)
             raise click.UsageError(f"two fits are called {name!r}; name them: a={paths[name]} b={path}")
         paths[name] = path
 
-    from tallbayes.result import compare, compare_parameters, load
+    from tallbayes.compare import compare, compare_parameters
+    from tallbayes.result import load
 
     loaded = {name: load(path) for name, path in paths.items()}
     table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)

@@ -15,7 +15,7 @@ from tallbayes.families import Bernoulli
 from tallbayes.kernels import Kernel
 from tallbayes.kernels.metropolis import Metropolis
 from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.mode import Mode, find_mode
+from tallbayes.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.phases import Phases
 from tallbayes.priors import Normal
@@ -87,7 +87,10 @@ def fit(
     Intercept  -1.0  0.1
     x           1.0  0.1
     """
-    _check_options(method, surrogate, draws, target_ess, chains, warmup)
+    _check_options(method, surrogate, proposal, subchain)
+    _check_counts(draws=(draws, 1), chains=(chains, 1), warmup=(warmup, 0), subchain=(subchain, 0), seed=(seed, 0))
+    if target_ess is not None and not target_ess > 0:
+        raise ValueError(f"target_ess must be a positive number, not {target_ess!r}")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     strata = [surrogate.by] if isinstance(surrogate, Stratified) else []
     model = GLM(formula, data, family, prior, weights=weights, offset=offset, strata=strata)
@@ -99,9 +102,9 @@ def fit(
         )
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    said = [str(warning.message) for warning in caught if issubclass(warning.category, SeparationWarning)]
     result = sample(kernel, draws, chains, seed, target_ess=target_ess, warmup=warmup, progress=progress, phases=phases)
-    result.stats["surrogate"] = None if surrogate is None else str(surrogate)
-    result.stats["warnings"] = [str(warning.message) for warning in caught]
+    result.stats["warnings"] = said
     return result
 
 
@@ -116,6 +119,7 @@ def make_kernel(
     phases: Phases | None = None,
 ) -> Metropolis | TwoStage:
     """Find the mode, build the surrogate and put the kernel together; the arguments are those of `fit`."""
+    _check_options(method, surrogate, proposal, subchain)
     phases = phases or Phases()
     mode_seed, surrogate_seed, _ = _seeds(seed)
     with phases("mode"):
@@ -151,7 +155,7 @@ def sample(
     if draws is None and target_ess is None:
         draws = 1_000
     if warmup is None:
-        warmup = 500 if isinstance(getattr(kernel, "proposal", None), OneAtATime | RandomWalk) else 50
+        warmup = 500 if isinstance(kernel.proposal, OneAtATime | RandomWalk) else 50
     run = loop.run(kernel, draws, chains, _seeds(seed)[2], warmup, phases, target_ess, progress)
     model, used = kernel.model, run.kernel
     size = {"chain": run.theta.shape[0], "draw": run.theta.shape[1]}
@@ -169,8 +173,8 @@ def sample(
         "seconds": phases.seconds,
         "rows": model.observations,
         "distinct_rows": model.rows.size,
-        "surrogate": type(used.surrogate).__name__ if isinstance(used, TwoStage) else None,
-        "proposal": type(getattr(used, "proposal", None)).__name__,
+        "surrogate": used.surrogate.name if isinstance(used, TwoStage) else None,
+        "proposal": used.proposal.name,
         "subchain": getattr(used, "subchain", None),
         "seed": seed,
         "interrupted": run.interrupted,
@@ -202,9 +206,7 @@ def _proposal(kind: str, mode: Mode) -> Proposal:
         return walk
     if kind == "independence":
         return Independence(mode.center, mode.factor, HEAVY_TAIL)
-    if kind == "mixture":
-        return Mixture(Independence(mode.center, mode.factor, HEAVY_TAIL), walk)
-    raise ValueError(f"proposal {kind!r} is not known; choose one of {', '.join(PROPOSALS)}")
+    return Mixture(Independence(mode.center, mode.factor, HEAVY_TAIL), walk)
 
 
 def _subchain_length(model: GLM, surrogate: Surrogate) -> int:
@@ -214,21 +216,20 @@ def _subchain_length(model: GLM, surrogate: Surrogate) -> int:
     return int(np.clip(SUBCHAIN_SHARE * (model.rows.size * p + PASS_OVERHEAD) / step, SHORTEST, LONGEST))
 
 
-def _check_options(
-    method: str,
-    surrogate: AnySurrogate | None,
-    draws: int | None,
-    target_ess: float | None,
-    chains: int,
-    warmup: int | None,
-) -> None:
+def _check_options(method: str, surrogate: AnySurrogate | None, proposal: str | None, subchain: int | None) -> None:
     """Refuse impossible options before any data is read."""
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not known; choose one of {', '.join(METHODS)}")
-    if method == "mh" and surrogate is not None:
-        raise ValueError("method 'mh' looks at all rows and takes no surrogate; use method='two-stage' with it")
-    for name, value, least in (("draws", draws, 1), ("chains", chains, 1), ("warmup", warmup, 0)):
+    if proposal is not None and proposal not in PROPOSALS:
+        raise ValueError(f"proposal {proposal!r} is not known; choose one of {', '.join(PROPOSALS)}")
+    if method == "mh":
+        for name, given in (("surrogate", surrogate), ("subchain", subchain)):
+            if given is not None:
+                raise ValueError(f"method 'mh' looks at all rows and takes no {name}; use method='two-stage' with it")
+
+
+def _check_counts(**counts: tuple[Any, int]) -> None:
+    """Refuse what is no whole number, or below its least value."""
+    for name, (value, least) in counts.items():
         if value is not None and not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    if target_ess is not None and not target_ess > 0:
-        raise ValueError(f"target_ess must be a positive number, not {target_ess!r}")

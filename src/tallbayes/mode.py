@@ -70,7 +70,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         theta = _climb(lambda at: pilot.sum(request, at), model.prior, theta).theta
     top = _climb(model.derivatives, model.prior, theta, lambda here: _refuse_collinear(model.coefficients, here))
     if not top.converged:
-        raise RuntimeError("the posterior mode was not found; look for columns in extreme units and scale them")
+        raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
     _warn_of_separation(model, top)
     precision, factor, step = _newton(model.prior, top.theta, top.here)
     here = top.here
@@ -139,6 +139,8 @@ def _refuse_collinear(coefficients: Sequence[str], here: Derivatives) -> None:
     curvature = here.curvature[0]
     scale = np.sqrt(np.diag(curvature))
     for name, length in zip(coefficients, scale, strict=True):
+        if not np.isfinite(length):
+            raise ValueError(f"column {name!r} holds numbers too large to square; give it in other units")
         if length == 0:
             raise ValueError(f"column {name!r} is zero in every row; drop it from the formula")
     gram = curvature / np.outer(scale, scale)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.result import Fit, compare_parameters
+from tallbayes.compare import compare_parameters
+from tallbayes.result import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     return figure
 
 
-def density(names: Sequence[str] | None = None, **fits: Fit) -> Figure:
+def density(names: Sequence[str] | None = None, /, **fits: Fit) -> Figure:
     """Draw the posterior density of each coefficient, a panel each, with a line per fit.
 
     >>> from tallbayes.result import example
@@ -86,7 +87,7 @@ def density(names: Sequence[str] | None = None, **fits: Fit) -> Figure:
     return figure
 
 
-def redpm(thins: Sequence[int] = (1, 10, 20), **fits: Fit) -> Figure:
+def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     """Draw how many times the first fit's effective draws per minute the others reach, a panel per thinning.
 
     >>> from tallbayes.result import example

@@ -29,6 +29,10 @@ class Proposal(Protocol):
     """Makes moves for several chains at once, each from its own generator."""
 
     @property
+    def name(self) -> str:
+        """What it is called where it is chosen by text."""
+
+    @property
     def updates(self) -> int:
         """Updates a draw."""
 
@@ -52,6 +56,7 @@ class OneAtATime:
     """A random walk on each coefficient in turn, with a scale of its own."""
 
     scales: Array
+    name = "one-at-a-time"
     by_column = True
 
     @property
@@ -98,6 +103,7 @@ class RandomWalk(_Block):
 
     factor: Array
     scale: float
+    name = "random-walk"
 
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""
@@ -115,6 +121,7 @@ class Independence(_Block):
     center: Array
     factor: Array
     df: float = np.inf
+    name = "independence"
 
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""
@@ -142,6 +149,7 @@ class Mixture(_Block):
     first: _Block
     second: _Block
     probability: float = 0.5
+    name = "mixture"
 
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""

@@ -31,7 +31,6 @@ Array = NDArray[np.float64]
 FORMAT_VERSION = 1
 ATTRIBUTE = "tallbayes"
 PREDICTED_AT_ONCE = 2**20  # linear predictors held in memory: 8 MB of them
-FEWEST_THINNED = 20  # draws a chain that a thinned chain needs for its ESS to mean something
 METHODS = {"mh": "Metropolis-Hastings", "two-stage": "two-stage Metropolis-Hastings"}
 
 
@@ -247,16 +246,16 @@ class Fit:
         return f"<pre>{escape(self._story())}</pre>\n{self._rounded().to_html()}"
 
     def _rounded(self) -> pd.DataFrame:
-        return self.summary().map(lambda value: f"{value:,.4g}")
+        return self.summary().map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
 
     def _story(self) -> str:
         """How the run went, in a few lines."""
         stats, (chains, draws, _) = self.stats, self.draws.shape
-        rows = f"{stats['rows_per_draw']:,.4g} touched per draw, of {stats['rows']:,}"
+        rows = f"{stats['rows_per_draw']:,.0f} touched per draw, of {stats['rows']:,}"
         if stats["distinct_rows"] != stats["rows"]:
             rows += f" ({stats['distinct_rows']:,} distinct)"
         if stats["surrogate_rows_per_draw"]:
-            rows += f", and {stats['surrogate_rows_per_draw']:,.4g} of the surrogate"
+            rows += f", and {stats['surrogate_rows_per_draw']:,.0f} of the surrogate"
         line = "\n" + " " * 13
         story = {
             "method": METHODS.get(stats["method"], stats["method"])
@@ -332,79 +331,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
         offset=state["offset"],
         has_offset=state["has_offset"],
     )
-
-
-def compare(**fits: Fit) -> pd.DataFrame:
-    """One line per fit of the same model, the first being the reference.
-
-    The redpm columns are ratios of effective draws per minute to the reference: the median over parameters
-    for every draw, every 10th and every 20th, and the minimum. `largest_z` is the largest difference to the
-    reference's posterior means in Monte Carlo standard errors, and `largest_z_sd` that of the posterior sds.
-
-    >>> table = compare(mh=example(), two_stage=example(seed=1, seconds=30.0))
-    >>> table["redpm_1"].round().tolist()
-    [1.0, 2.0]
-    """
-    import pandas as pd
-
-    first = _reference(fits)
-    reference = first.summary()
-    lines = {}
-    for name, fit in fits.items():
-        table = fit.summary().loc[list(first.coefficients)]
-        ratios = {thin: _redpm(fit, first, thin) for thin in (1, 10, 20)}
-        lines[name] = {
-            "minutes": fit.minutes,
-            "draws": fit.draws[..., 0].size,
-            "ess_min": table["ess_bulk"].min(),
-            "ess_median": table["ess_bulk"].median(),
-            "edpm_median": table["edpm"].median(),
-            **{f"redpm_{thin}": ratio.median(skipna=False) for thin, ratio in ratios.items()},
-            "redpm_min": ratios[1].min(skipna=False),
-            "rows_per_draw": fit.stats["rows_per_draw"],
-            "largest_z": _largest_z(table, reference, "mean"),
-            "largest_z_sd": _largest_z(table, reference, "sd"),
-        }
-    return pd.DataFrame.from_dict(lines, orient="index").astype({"draws": int})
-
-
-def compare_parameters(thin: int = 1, **fits: Fit) -> pd.DataFrame:
-    """Effective draws per minute of each parameter over those of the first fit (REDPM), a column per fit.
-
-    >>> compare_parameters(mh=example(), faster=example(seconds=30.0))
-               mh  faster
-    Intercept  1.0     2.0
-    fico       1.0     2.0
-    """
-    import pandas as pd
-
-    first = _reference(fits)
-    return pd.DataFrame({name: _redpm(fit, first, thin) for name, fit in fits.items()})
-
-
-def _reference(fits: dict[str, Fit]) -> Fit:
-    if not fits:
-        raise ValueError("nothing to compare; give fits by name, as in compare(mh=fit_a, two_stage=fit_b)")
-    (name, first), *others = fits.items()
-    for other, fit in others:
-        if differ := set(first.coefficients) ^ set(fit.coefficients):
-            raise ValueError(
-                f"{name!r} and {other!r} have different parameters, such as {min(differ)!r}; "
-                "compare fits of the same model"
-            )
-    return first
-
-
-def _redpm(fit: Fit, reference: Fit, thin: int) -> pd.Series[float]:
-    """Ratio of EDPMs in the reference's order; NaN where a thinned chain is too short to have one."""
-    ratio = fit.edpm(thin)[list(reference.coefficients)] / reference.edpm(thin)
-    shortest = min(len(range(0, f.draws.shape[1], thin)) for f in (fit, reference))
-    return ratio if shortest >= FEWEST_THINNED else ratio * np.nan
-
-
-def _largest_z(table: pd.DataFrame, reference: pd.DataFrame, of: str) -> float:
-    error = np.hypot(table[f"mcse_{of}"], reference[f"mcse_{of}"])
-    return float(((table[of] - reference[of]).abs() / error).max(skipna=False))
 
 
 def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 500) -> Fit:

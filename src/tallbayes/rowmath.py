@@ -82,19 +82,26 @@ def predictor(x, offset, theta, start, stop, eta):
             eta[i] += t0 * x0[i]
 
 
+@compiled()
+def block_values(tag, x, offset, weights, params, start, stop, sums):
+    """Log-likelihood of each parameter vector on the rows start..stop: sums (k,)."""
+    buffer = np.empty(CHUNK)
+    sums[:] = 0.0
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        eta = buffer[: high - low]
+        for k in range(params.shape[0]):
+            predictor(x, offset, params[k], low, high, eta)
+            sums[k] += chunk_value(tag, eta, _part(weights, low, high))
+
+
 @compiled(parallel=True)
 def values(tag, x, offset, weights, params, length, sums):
-    """Log-likelihood of each parameter vector: sums (blocks, k)."""
+    """Log-likelihood of each parameter vector by blocks: sums (blocks, k)."""
     n = x.shape[1]
     for block in prange(sums.shape[0]):
-        buffer = np.empty(CHUNK)
-        sums[block] = 0.0
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
-            eta = buffer[: stop - start]
-            for k in range(params.shape[0]):
-                predictor(x, offset, params[k], start, stop, eta)
-                sums[block, k] += chunk_value(tag, eta, _part(weights, start, stop))
+        start = block * length
+        block_values(tag, x, offset, weights, params, start, min(n, start + length), sums[block])
 
 
 @compiled(parallel=True)
@@ -106,26 +113,21 @@ def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvat
         sums[block] = 0.0
         gradients[block] = 0.0
         curvatures[block] = 0.0
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
-            size = stop - start
-            eta, first, second, scaled = (
-                buffers[0, :size],
-                buffers[1, :size],
-                buffers[2, :size],
-                buffers[3, :size],
-            )
+        for low in range(block * length, min(n, (block + 1) * length), CHUNK):
+            high = min(n, low + CHUNK)
+            size = high - low
+            eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
             for k in range(params.shape[0]):
-                predictor(x, offset, params[k], start, stop, eta)
-                sums[block, k] += chunk_derivatives(tag, eta, _part(weights, start, stop), first, second)
+                predictor(x, offset, params[k], low, high, eta)
+                sums[block, k] += chunk_derivatives(tag, eta, _part(weights, low, high), first, second)
                 for a in range(p):
-                    xa = x[a, start:stop]
+                    xa = x[a, low:high]
                     slope = 0.0
                     for i in range(size):
                         slope += first[i] * xa[i]
                         scaled[i] = second[i] * xa[i]
                     gradients[block, k, a] += slope
-                    _dots(scaled, x, start, stop, curvatures[block, k, a, : a + 1])
+                    _dots(scaled, x, low, high, curvatures[block, k, a, : a + 1])
 
 
 @compiled()
@@ -167,21 +169,28 @@ def predictors(x, offset, params, length, eta):
                 predictor(x, offset, params[k], start, stop, eta[k, start:stop])
 
 
+@compiled()
+def block_moved_values(tag, eta, column, weights, chains, steps, start, stop, sums):
+    """Log-likelihood at eta[chains[k]] + steps[k] * column on the rows start..stop, without changing eta."""
+    buffer = np.empty(CHUNK)
+    sums[:] = 0.0
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        moved, x = buffer[: high - low], column[low:high]
+        for k in range(chains.size):
+            here, step = eta[chains[k], low:high], steps[k]
+            for i in range(moved.size):
+                moved[i] = here[i] + step * x[i]
+            sums[k] += chunk_value(tag, moved, _part(weights, low, high))
+
+
 @compiled(parallel=True)
 def moved_values(tag, eta, column, weights, chains, steps, length, sums):
-    """Log-likelihood at eta[chains[k]] + steps[k] * column, without changing eta."""
+    """Log-likelihood at eta[chains[k]] + steps[k] * column by blocks: sums (blocks, k)."""
     n = eta.shape[1]
     for block in prange(sums.shape[0]):
-        buffer = np.empty(CHUNK)
-        sums[block] = 0.0
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
-            moved, x = buffer[: stop - start], column[start:stop]
-            for k in range(chains.size):
-                here, step = eta[chains[k], start:stop], steps[k]
-                for i in range(moved.size):
-                    moved[i] = here[i] + step * x[i]
-                sums[block, k] += chunk_value(tag, moved, _part(weights, start, stop))
+        start = block * length
+        block_moved_values(tag, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
 
 
 @compiled(parallel=True)

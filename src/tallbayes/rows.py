@@ -101,15 +101,18 @@ class MemoryRows:
         k, p = params.shape
         self.touched += self.size * k
         values = np.empty((self._blocks, k))
-        arguments = (f.family, self._x, self._offset, self._weights, params, self._length, values)
+        data = (f.family, self._x, self._offset, self._weights, params)
         linear = params @ self._linear + self._constant
         if isinstance(f, LogLikelihood):
-            with _one_pass:
-                rowmath.values(*arguments)
+            if self._blocks == 1:  # not worth waking other threads
+                rowmath.block_values(*data, 0, self.size, values[0])
+            else:
+                with _one_pass:
+                    rowmath.values(*data, self._length, values)
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         with _one_pass:
-            rowmath.derivatives(*arguments, gradients, lower)
+            rowmath.derivatives(*data, self._length, values, gradients, lower)
         curvature = lower.sum(0)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         return Derivatives(linear + values.sum(0), self._linear + gradients.sum(0), curvature)
@@ -258,10 +261,12 @@ class Track:
         steps = self._steps(theta, column, chains)
         rows.touched += rows.size * chains.size
         values = np.empty((rows._blocks, chains.size))
-        with _one_pass:
-            rowmath.moved_values(
-                self._family, self._eta, rows._x[column], rows._weights, chains, steps, rows._length, values
-            )
+        data = (self._family, self._eta, rows._x[column], rows._weights, chains, steps)
+        if rows._blocks == 1:
+            rowmath.block_moved_values(*data, 0, rows.size, values[0])
+        else:
+            with _one_pass:
+                rowmath.moved_values(*data, rows._length, values)
         return np.asarray(theta[chains] @ rows._linear + rows._constant + values.sum(0))
 
     def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:

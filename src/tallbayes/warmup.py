@@ -1,11 +1,16 @@
 """Warm-up: choose the step sizes that give most effective draws for the rows touched, then freeze them.
 
-A chain's effective draws grow with its expected squared jump, and the work with the rows it touches: the
-surrogate's for every proposal, all rows only for what passes stage 1. Short runs at several multiples of the
-starting scales measure both, and the multiple with the largest ratio wins. For plain Metropolis-Hastings, where
-each proposal costs the same, that is the usual optimum; with an accurate surrogate, where most of what would be
-rejected costs nearly nothing, it is a larger step. Work is counted, not timed, so that a seed gives the same draws
-everywhere.
+Effective draws grow with the expected squared jump, and the work with the rows touched: the surrogate's for every
+proposal, all rows only for what passes stage 1. For a random walk with step s (in standard deviations) on a Gaussian
+both are known: one coefficient at a time,
+
+    acceptance(s) = (2/pi) atan(2/s),      jump(s) = s^2 (2/pi) [atan(2/s) - 2s / (s^2 + 4)],
+
+and acceptance(s) = 2 Phi(-s/2), jump(s) = s^2 acceptance(s) for a block of many. A surrogate that errs by kappa per
+unit of squared jump lets stage 2 accept 2 Phi(-sqrt(kappa d)/2) of moves with squared length d. So short trials measure
+the acceptance of stage 1, which tells the s that the present scale amounts to, and the error of the surrogate; the best
+s follows. For plain Metropolis-Hastings that is the usual optimum; with an accurate surrogate, where what is rejected
+costs nearly nothing, it is a larger step. Work is counted, not timed, so that a seed gives the same draws everywhere.
 """
 
 from __future__ import annotations
@@ -16,77 +21,68 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from tallbayes.kernels import Draws
-from tallbayes.kernels.metropolis import Metropolis
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.proposals import OneAtATime, RandomWalk
 
 Array = NDArray[np.float64]
-
-TRIAL_SHARE = 10  # a trial takes one in so many of the warm-up's draws
-SMALLEST, LARGEST = -6, 4  # powers of two that scales may be multiplied with
-CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
-
-
 Advance = Callable[[Any, Any, int], tuple[Any, Draws]]  # (kernel, state, steps) -> (state, draws)
+
+STEPS = np.geomspace(0.01, 20.0, 400)  # that are considered, in standard deviations
+NEARLY_BEST = 0.97  # the smallest step with this share of the best efficiency is taken: the optimum is flat
+TRIALS = 4  # each twice as long as the one before; together half of the warm-up
+CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 
 
 def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, Any]:
     """Use `draws` steps to tune the proposal's scale, if it has one, and to settle; the kernel returned is final."""
-    tunable = isinstance(kernel, Metropolis | TwoStage) and isinstance(kernel.proposal, OneAtATime | RandomWalk)
-    trial = draws // TRIAL_SHARE
-    if tunable and trial >= 2:
-        powers, efficiencies = [-1, 0, 1], []
-        for power in powers:
-            efficiency, state = _trial(kernel, power, state, trial, advance)
-            efficiencies.append(efficiency)
-        while (draws - trial * len(powers)) >= trial:  # follow the overall best while it lies at an end
-            best = powers[int(np.argmax([np.log(e).sum() for e in efficiencies]))]
-            if best == powers[0] > SMALLEST:
-                efficiency, state = _trial(kernel, best - 1, state, trial, advance)
-                powers.insert(0, best - 1)
-                efficiencies.insert(0, efficiency)
-            elif best == powers[-1] < LARGEST:
-                efficiency, state = _trial(kernel, best + 1, state, trial, advance)
-                powers.append(best + 1)
-                efficiencies.append(efficiency)
-            else:
-                break
-        kernel = replace(kernel, proposal=kernel.proposal.scaled(2.0 ** _peak(powers, np.array(efficiencies))))
-        draws -= trial * len(powers)
+    shortest = draws // (2 * (2**TRIALS - 1))
+    if isinstance(kernel.proposal, OneAtATime | RandomWalk) and shortest > 0:
+        for trial in range(TRIALS):
+            state, seen = advance(kernel, state, shortest * 2**trial)
+            draws -= shortest * 2**trial
+            kernel = replace(kernel, proposal=kernel.proposal.scaled(_factor(kernel, seen)))
     if draws > 0:
         state, _ = advance(kernel, state, draws)
     return kernel, state
 
 
-def _trial(kernel: Any, power: int, state: Any, steps: int, advance: Advance) -> tuple[Array, Any]:
-    """Squared jump per row touched with the scales times 2^power: by coefficient, or one number for a block."""
-    scaled = replace(kernel, proposal=kernel.proposal.scaled(2.0**power))
-    state, draws = advance(scaled, state, steps)
-    jumps = np.diff(draws.theta, axis=0) ** 2
-    efficiency = (jumps.mean((0, 1)) + np.finfo(float).tiny) / _work(kernel, draws)
-    if isinstance(kernel.proposal, RandomWalk):
-        efficiency = np.exp(np.log(efficiency).mean(keepdims=True))
-    return efficiency, state
+def _factor(kernel: Any, draws: Draws) -> Array:
+    """What to multiply the scales with, by update: from the acceptance and surrogate error that a trial showed."""
+    acceptance, jump = _walk(by_column=isinstance(kernel.proposal, OneAtATime))
+    subchain = getattr(kernel, "subchain", None)
+    if subchain or not isinstance(kernel, TwoStage):
+        seen = draws.screened if subchain else np.exp(np.minimum(draws.log_first, 0.0))
+        here = _step_with(acceptance, seen.mean((0, 2)))
+        return np.asarray(STEPS[_smallest_best(jump[None])] / STEPS[here])
+    here = _step_with(acceptance, np.exp(np.minimum(draws.log_first, 0.0)).mean((0, 2)))
+    # The mean square of stage-2 log ratios, with one unit of prior observation so that few decisions are enough.
+    errors = np.where(draws.decided, np.nan_to_num(draws.log_second, nan=0.0, posinf=30.0, neginf=-30.0), 0.0)
+    error = (errors**2).sum((0, 2)) / (1 + draws.decided.sum((0, 2)))
+    length = jump / acceptance  # squared length of moves that pass stage 1
+    kappa = error / length[here]
+    second = 2 * ndtr(-0.5 * np.sqrt(np.outer(kappa, length)))
+    surrogate = kernel.surrogate.size + CALL_COST
+    work = surrogate + acceptance * (kernel.model.rows.size + CALL_COST)
+    return np.asarray(STEPS[_smallest_best(jump * second / work)] / STEPS[here])
 
 
-def _work(kernel: Any, draws: Draws) -> Array:
-    """Rows touched by each update of a step (one number if a step moves all coefficients at once)."""
-    full = draws.decided.mean((0, 2)) * (kernel.model.rows.size + CALL_COST)
-    if isinstance(kernel, TwoStage):
-        full = full + (kernel.subchain or 1) * (kernel.surrogate.size + CALL_COST)
-    return np.asarray(full)
+def _walk(by_column: bool) -> tuple[Array, Array]:
+    """Acceptance and expected squared jump of a random walk on a Gaussian, for each of STEPS."""
+    if by_column:
+        acceptance = 2 / np.pi * np.arctan(2 / STEPS)
+        return acceptance, STEPS**2 * (acceptance - 2 / np.pi * 2 * STEPS / (STEPS**2 + 4))
+    acceptance = 2 * ndtr(-STEPS / 2)
+    return acceptance, STEPS**2 * acceptance
 
 
-def _peak(powers: list[int], efficiencies: Array) -> Array:
-    """The power at which each coefficient's efficiency is largest, between trials by a parabola."""
-    logs = np.log(efficiencies)
-    best = logs.argmax(0)
-    inner = best.clip(1, len(powers) - 2)
-    columns = np.arange(logs.shape[1])
-    below, at, above = (logs[inner + shift, columns] for shift in (-1, 0, 1))
-    bend = below - 2 * at + above
-    with np.errstate(divide="ignore", invalid="ignore"):
-        vertex = np.where(bend < 0, 0.5 * (below - above) / bend, 0.0)
-    return np.asarray(np.where(best == inner, inner + vertex.clip(-1, 1), best) + powers[0])
+def _step_with(acceptance: Array, seen: Array) -> NDArray[np.intp]:
+    """Index of the step whose acceptance is closest to what was seen."""
+    return np.asarray(np.abs(acceptance - seen[:, None]).argmin(1))
+
+
+def _smallest_best(efficiency: Array) -> NDArray[np.intp]:
+    """Index of the smallest step that is nearly best, for each row."""
+    return np.asarray((efficiency >= NEARLY_BEST * efficiency.max(1, keepdims=True)).argmax(1))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
+from tallbayes.proposals import Proposal
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -69,6 +70,10 @@ class Kernel(Protocol):
     @property
     def model(self) -> GLM:
         """Whose posterior it is."""
+
+    @property
+    def proposal(self) -> Proposal:
+        """Where its chains may go next."""
 
     @property
     def exact(self) -> bool:

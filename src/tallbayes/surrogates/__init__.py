@@ -22,6 +22,10 @@ class Surrogate(Protocol):
     """An approximate log-likelihood."""
 
     @property
+    def name(self) -> str:
+        """How it was described."""
+
+    @property
     def size(self) -> int:
         """Rows that one evaluation touches."""
 
@@ -56,6 +60,7 @@ class Custom:
 
     def __init__(self, function: Callable[[Array], float]) -> None:
         self._function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`."""

@@ -26,8 +26,8 @@ Array = NDArray[np.float64]
 class SubsampleSurrogate:
     """The log-likelihood of a family on weighted rows."""
 
-    def __init__(self, rows: MemoryRows, family: Any) -> None:
-        self._rows, self._family = rows, family
+    def __init__(self, rows: MemoryRows, family: Any, name: str) -> None:
+        self._rows, self._family, self.name = rows, family, name
 
     @property
     def size(self) -> int:
@@ -60,7 +60,7 @@ class Subsample:
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the subsample."""
         _check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
-        return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag)
+        return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag, str(self))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class CaseControl:
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
         _check_enough(self.size, model.rows.weight_by("outcome")[0], "rows with outcome 0")
-        return SubsampleSurrogate(model.rows.sample({0: self.size}, rng, by="outcome"), model.family.tag)
+        return SubsampleSurrogate(model.rows.sample({0: self.size}, rng, by="outcome"), model.family.tag, str(self))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Stratified:
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
-        return SubsampleSurrogate(model.rows.sample(self.size, rng, by=self.by), model.family.tag)
+        return SubsampleSurrogate(model.rows.sample(self.size, rng, by=self.by), model.family.tag, str(self))
 
 
 def _check_size(size: int) -> None:

@@ -50,6 +50,7 @@ class Taylor:
 class TaylorSurrogate:
     """value + g'd - d'H d / 2."""
 
+    name = str(Taylor())
     size = 0
     touched = 0
 
@@ -74,6 +75,7 @@ class CorrectedTaylor:
         at_mode = rows.sum(LogLikelihoodDerivatives(family), plain.theta)
         self._own = TaylorSurrogate(plain.theta, at_mode.value[0], at_mode.gradient[0], at_mode.curvature[0])
         self._metric, self._radius = metric, radius
+        self.name = str(Taylor(rows.size))
 
     @property
     def size(self) -> int:

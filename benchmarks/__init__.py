@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench` prints every table, `python -m benchmarks passes` one of them."""

@@ -1,0 +1,317 @@
+"""The mode against scipy.optimize; separation and collinearity named; units and rare levels."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize
+from scipy.special import expit
+
+from tallbayes.mode import CONVERGED, PILOT_ROWS, SeparationWarning, find_mode
+from tallbayes.models.glm import GLM
+from tallbayes.priors import Normal
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def outcome(generator, eta):
+    return (generator.random(eta.size) < expit(eta)).astype(float)
+
+
+def normals(n, p, seed=1, theta=None, intercept=-1.0):
+    """Data with columns x0, x1, ... and an outcome of them."""
+    generator = rng(seed)
+    x = generator.normal(size=(p, n))
+    theta = generator.normal(size=p) if theta is None else np.asarray(theta)
+    return {f"x{j}": column for j, column in enumerate(x)} | {"y": outcome(generator, intercept + theta @ x)}
+
+
+def formula(data):
+    return "y ~ " + " + ".join(name for name in data if name != "y")
+
+
+def optimum(x, y, sd, mean=0.0, weights=1.0, offset=0.0):
+    """The maximum of the log posterior by scipy, with the posterior precision there."""
+
+    def objective(theta):
+        eta, z = x @ theta + offset, (theta - mean) / sd
+        p = expit(eta)
+        value = (weights * (np.logaddexp(0, eta) - y * eta)).sum() + 0.5 * (z * z).sum()
+        return value, x.T @ (weights * (p - y)) + z / sd, (x.T * (weights * p * (1 - p))) @ x + np.diag(sd**-2.0)
+
+    found = minimize(
+        lambda theta: objective(theta)[0],
+        np.zeros(x.shape[1]),
+        jac=lambda theta: objective(theta)[1],
+        hess=lambda theta: objective(theta)[2],
+        method="trust-exact",
+        options={"gtol": 1e-9, "maxiter": 500},
+    )
+    theta = found.x
+    for _ in range(3):  # Newton's method squares the distance to the maximum at each step
+        _, gradient, precision = objective(theta)
+        theta = theta - np.linalg.solve(precision, gradient)
+    return theta, objective(theta)[2]
+
+
+def assert_is_the_mode(mode, theta, precision):
+    """Distances in posterior standard deviations."""
+
+    def distance(other):
+        return np.sqrt((other - theta) @ precision @ (other - theta))
+
+    assert (
+        distance(mode.theta) < 1.1 * CONVERGED
+    )  # the last Newton step is shorter than CONVERGED; 10% for its own error
+    # One more step leaves the square of that times the skewness of the posterior, which is of order one.
+    assert distance(mode.center) < 10 * CONVERGED**2
+    # The expansion is made at mode.theta, CONVERGED away: relative differences of that order.
+    scale = np.sqrt(np.outer(np.diag(precision), np.diag(precision)))
+    assert (np.abs(mode.precision - precision) <= 10 * CONVERGED * scale).all()
+    identity = mode.factor.T @ mode.precision @ mode.factor
+    assert np.abs(identity - np.eye(theta.size)).max() < 1e-10
+    covariance = np.linalg.inv(mode.precision)
+    assert mode.sd == pytest.approx(np.sqrt(np.diag(covariance)), rel=1e-8)
+    assert mode.conditional_sd == pytest.approx(np.diag(mode.precision) ** -0.5, rel=1e-12)
+
+
+PROBLEMS = {
+    "small": (normals(40, 2), {}),
+    "many columns": (normals(600, 8), {}),
+    "one column": (normals(300, 1, theta=[3.0]), {}),
+    "tight prior": (normals(100, 2), {"prior": Normal(2, 0.1)}),
+    "priors by name": (normals(100, 2), {"prior": {"x1": Normal(-1, 0.5)}}),
+    "rare outcome": (normals(5000, 2, intercept=-6.0), {}),
+    "weights and offset": (
+        normals(200, 2),
+        {"weights": rng(2).uniform(0.1, 5, 200), "offset": rng(3).normal(size=200)},
+    ),
+    "a large offset": (normals(200, 1), {"offset": np.full(200, 30.0)}),
+    "100,000 rows": (normals(100_000, 4), {}),
+    "100,000 rows, rare outcome": (normals(100_000, 2, intercept=-7.0), {}),
+    "100,000 rows, weights": (normals(100_000, 2), {"weights": rng(4).gamma(0.3, size=100_000)}),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_agrees_with_scipy(name):
+    data, options = PROBLEMS[name]
+    model = GLM(formula(data), data, **options)
+    x = np.column_stack([np.ones(data["y"].size), *(data[name] for name in model.coefficients[1:])])
+    theta, precision = optimum(
+        x,
+        data["y"],
+        model.prior.sd,
+        model.prior.mean,
+        options.get("weights", 1.0),
+        options.get("offset", 0.0),
+    )
+    mode = find_mode(model, rng())
+    assert_is_the_mode(mode, theta, precision)
+    # mode.log_likelihood and its derivatives are those of all rows at mode.theta.
+    here = model.derivatives(mode.theta)
+    assert mode.log_likelihood == here.value[0]
+    assert (mode.gradient == here.gradient[0]).all()
+    assert (mode.curvature == here.curvature[0]).all()
+
+
+def test_counts_passes_over_all_rows():
+    model = GLM("y ~ x0 + x1", normals(100_000, 2))
+    mode = find_mode(model, rng())
+    assert model.rows.touched == mode.passes * model.rows.size  # the pilot counts for itself
+    assert mode.passes <= 4  # as few as possible: the pilot leaves some tenths of a posterior sd
+
+
+def test_same_seed_same_mode():
+    model = GLM("y ~ x0 + x1", normals(100_000, 2))
+    assert (find_mode(model, rng(5)).theta == find_mode(model, rng(5)).theta).all()
+
+
+# Units
+
+
+@pytest.mark.parametrize("units", [(1e9, 1e-9), (1e9, 1e9), (1e-3, 1e6), (1e-9, 1e-9)])
+@pytest.mark.parametrize("n", [300, 4 * PILOT_ROWS + 1])
+def test_wild_units(n, units):
+    # A column in other units is the plain column with a prior in other units.
+    data = normals(n, 2, theta=[0.5, -0.5])
+    wild = data | {"x0": data["x0"] * units[0], "x1": data["x1"] * units[1]}
+    by = np.array([1.0, *units])
+    x = np.column_stack([np.ones(n), data["x0"], data["x1"]])
+    theta, precision = optimum(x, data["y"], 10 * by)
+    mode = find_mode(GLM("y ~ x0 + x1", wild), rng())
+    distance = mode.theta * by - theta
+    assert np.sqrt(distance @ precision @ distance) < 1.1 * CONVERGED
+
+
+# Separation
+
+
+def warned_of(model, seed=1):
+    """The coefficients that find_mode warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mode = find_mode(model, rng(seed))
+    assert all(one.category is SeparationWarning for one in caught)
+    texts = [str(one.message) for one in caught]
+    names = [name for name in model.coefficients if any(f"coefficient of {name!r} (" in text for text in texts)]
+    assert len(names) == len(texts)
+    assert np.isfinite(mode.theta).all()
+    return names
+
+
+def levels(n=300, events=None, seed=2):
+    """A level column g with a, b, c; `events` sets the outcome of a level."""
+    generator = rng(seed)
+    g, y = (
+        np.array(["a", "b", "c"], dtype="<U4")[generator.integers(3, size=n)],
+        (generator.random(n) < 0.4).astype(float),
+    )
+    for level, value in (events or {}).items():
+        y[g == level] = value
+    return {"x": generator.normal(size=n), "g": g, "y": y}
+
+
+@pytest.mark.parametrize("n", [300, 4 * PILOT_ROWS + 1])
+@pytest.mark.parametrize(
+    ("events", "names"),
+    [
+        ({}, []),
+        ({"b": 0}, ["g[T.b]"]),
+        ({"c": 1}, ["g[T.c]"]),
+        ({"b": 0, "c": 1}, ["g[T.b]", "g[T.c]"]),
+        # Without events in the reference level the intercept goes to minus infinity and the other levels the
+        # other way.
+        ({"a": 0}, ["Intercept", "g[T.b]", "g[T.c]"]),
+    ],
+)
+def test_levels_without_finite_maximum(n, events, names):
+    assert warned_of(GLM("y ~ x + g", levels(n, events))) == names
+
+
+@pytest.mark.parametrize("n", [30, 300, 4 * PILOT_ROWS + 1])
+def test_perfect_separation(n):
+    data = normals(n, 2)
+    data["y"] = (data["x1"] > 0).astype(float)
+    assert "x1" in warned_of(GLM("y ~ x0 + x1", data))  # the others may go with it: the margin leaves room
+
+
+def test_perfect_separation_of_four_rows():
+    assert "x" in warned_of(GLM("y ~ x", {"x": [1.0, 2.0, 3.0, 4.0], "y": [0, 0, 1, 1]}))
+
+
+# BUG: mode._warn_of_separation suspects only coefficients with posterior sd above a tenth of the prior's. The
+# prior's say depends on the column's units: with a column in the ten thousands the coefficient is small, its
+# prior is flat, and nobody warns; with x = 30,000 +- 20,000 the intercept is named, and x is not.
+@pytest.mark.parametrize(("shift", "unit"), [(0, 1e4), (0, 1e6), (30_000, 20_000), (0, 1e-6)])
+def test_perfect_separation_in_other_units(shift, unit):
+    x = rng(3).normal(size=200)
+    names = warned_of(GLM("y ~ x", {"x": shift + unit * x, "y": (x > 0.5).astype(float)}))
+    assert "x" in names
+
+
+# BUG: the same with a wide prior: the walk to infinity gets shorter than CONVERGED posterior sds within the 8
+# steps and is taken for a maximum. With a tight one, a thousand times its sd is still no wide prior.
+@pytest.mark.parametrize("sd", [0.01, 1.0, 100.0, 1000.0, 1e5])
+def test_a_level_without_events_whatever_the_prior(sd):
+    names = warned_of(GLM("y ~ x + g", levels(events={"b": 0}), prior=Normal(0, sd)))
+    assert "g[T.b]" in names
+
+
+def separated(x, y, column=None):
+    """Whether some direction never lowers the likelihood (and moves the column, if given): a linear program."""
+    signed = (2 * y - 1)[:, None] * x
+    goals = [-signed.sum(0)] if column is None else [sign * np.eye(x.shape[1])[column] for sign in (-1, 1)]
+    return any(linprog(goal, -signed, np.zeros(y.size), bounds=(-1, 1)).fun < -1e-7 for goal in goals)
+
+
+def test_warnings_on_random_small_data():
+    """Warned of if and only if separated, on 120 sets. 0 false alarms in the roughly 90 that are not separated means
+    a rate below 4% (with 5% doubt); in a longer run it was 0 of 460, and none of 125 separated sets was missed."""
+    generator, seen = rng(4), {False: 0, True: 0}
+    while sum(seen.values()) < 120:
+        n, p = generator.integers(8, 60), generator.integers(1, 4)
+        columns = [generator.normal(size=n) if j % 2 == 0 else generator.random(n) < 0.3 for j in range(p)]
+        x = np.column_stack([np.ones(n), *columns])
+        y = outcome(generator, 1.5 * x @ generator.normal(size=p + 1))
+        if np.linalg.matrix_rank(x) <= p or y.min() == y.max():
+            continue
+        model = GLM("y ~ " + " + ".join(f"x{j}" for j in range(p)), {f"x{j}": x[:, j + 1] for j in range(p)} | {"y": y})
+        names, truth = warned_of(model), separated(x, y)
+        seen[truth] += 1
+        assert bool(names) == truth, (n, p)
+        assert all(separated(x, y, model.coefficients.index(name)) for name in names), (n, p)
+    assert min(seen.values()) > 20
+
+
+def test_no_warning_where_the_prior_decides_but_the_maximum_is_finite():
+    # A coefficient of about 2,000 (a column in thousandths) that the prior pulls to 0.
+    data = normals(300, 1, theta=[2.0])
+    assert warned_of(GLM("y ~ x0", data | {"x0": data["x0"] / 1000})) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rare_level_absent_from_the_pilot(seed):
+    n = 4 * PILOT_ROWS + 20_000
+    data = levels(n, seed=seed)
+    data["g"][:3], data["y"][:3] = "rare", [1, 0, 0]
+    x = np.column_stack([np.ones(n), data["x"], *(data["g"] == level for level in ("b", "c", "rare"))])
+    mode = find_mode(GLM("y ~ x + g", data), rng(seed))
+    assert_is_the_mode(mode, *optimum(x, data["y"], np.full(5, 10.0)))
+    data["y"][:3] = 0
+    assert warned_of(GLM("y ~ x + g", data), seed) == ["g[T.rare]"]
+
+
+# Columns that cannot be told apart
+
+
+def collinear(n):
+    data = normals(n, 2)
+    zero, constant = np.zeros(n), np.full(n, 3.0)
+    return {
+        "twice": (data | {"z": 2 * data["x0"]}, r"column 'z' is a linear combination of 'x0'; .*drop one of them"),
+        "sum": (data | {"z": data["x0"] - data["x1"] + 1}, "'z' is a linear combination of 'Intercept', 'x0', 'x1'"),
+        "constant": (data | {"z": constant}, "column 'z' is a linear combination of 'Intercept'"),
+        "zero": (data | {"z": zero}, "column 'z' is zero in every row; drop it"),
+        "tiny units": (data | {"z": 1e-9 * data["x1"]}, "'z' is a linear combination of 'x1'"),
+    }
+
+
+@pytest.mark.parametrize("n", [50, 4 * PILOT_ROWS + 1])
+@pytest.mark.parametrize("case", collinear(50))
+def test_collinear_columns_are_named(n, case):
+    data, message = collinear(n)[case]
+    with pytest.raises(ValueError, match=message):
+        find_mode(GLM("y ~ x0 + x1 + z", data), rng())
+
+
+# BUG: with more than 80,000 rows the pilot climbs before anybody looks for collinear columns; in units of 1e5
+# the prior no longer keeps its matrix positive definite and numpy's LinAlgError comes out.
+@pytest.mark.parametrize("n", [300, 4 * PILOT_ROWS + 1])
+def test_collinear_columns_in_large_units_are_named(n):
+    data = normals(n, 1)
+    x = 1e5 * data["x0"]
+    with pytest.raises(ValueError, match="column 'z' is a linear combination of 'x0'"):
+        find_mode(GLM("y ~ x0 + z", data | {"x0": x, "z": 2 * x}), rng())
+
+
+# BUG: with more than 80,000 rows columns are judged at the pilot's mode, where a separated level has no
+# weight left: with a wide prior the other levels are then called a linear combination of the intercept.
+def test_separated_levels_are_not_called_collinear():
+    model = GLM("y ~ x + g", levels(4 * PILOT_ROWS + 1, {"a": 0}), prior=Normal(0, 1e5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeparationWarning)
+        assert np.isfinite(find_mode(model, rng()).theta).all()
+
+
+# BUG: the squares of such a column overflow and scipy's "array must not contain infs or NaNs" comes out,
+# after NumPy's warnings; or they vanish and the column is called zero. The message should name the column and
+# its units.
+@pytest.mark.parametrize("unit", [1e160, 1e-200])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_impossible_units_are_named(unit):
+    data = normals(50, 1)
+    with pytest.raises((ValueError, RuntimeError), match=r"x0.*(unit|scale)"):
+        find_mode(GLM("y ~ x0", data | {"x0": unit * data["x0"]}), rng())

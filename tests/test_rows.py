@@ -1,0 +1,544 @@
+"""Rows against plain NumPy in long double: sums, threads, duplicates, counts, tracks and samples.
+
+Tolerances. A sum over rows is a chain of at most 512 additions in a chunk, 17 chunks a block and 256 blocks, and a
+row's term takes a few dozen roundings, so it errs by less than ROUNDING = 1,000 eps times the sum of the terms' sizes;
+a row's linear predictor errs by some eps times a_i = sum_j |x_ij theta_j| + |offset_i|, which no derivative of the
+family enlarges.
+"""
+
+import itertools
+
+import numba
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from tallbayes import rows as rows_module
+from tallbayes.families import Bernoulli, Logit
+from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+
+ROUNDING = 1000 * np.finfo(float).eps
+VALUE, ALL = LogLikelihood(Logit()), LogLikelihoodDerivatives(Logit())
+
+
+def data(n, p, weighted=False, offset=False, seed=1):
+    """Arguments of MemoryRows, and a generator for more."""
+    rng = np.random.default_rng([seed, n, p])
+    return {
+        "x": rng.normal(size=(p, n)) + rng.normal(size=(p, 1)),
+        "y": (rng.random(n) < 0.3).astype(float),
+        "weights": rng.uniform(0, 3, n) if weighted else None,
+        "offset": rng.normal(size=n) if offset else None,
+    }, rng
+
+
+def reference(x, y, params, weights=None, offset=None):
+    """Value, gradient and curvature with NumPy in long double, and how far rounding may take a sum from them."""
+    x, y = np.asarray(x, np.longdouble), np.asarray(y, np.longdouble)
+    weights = np.ones(y.size) if weights is None else weights
+    offset = np.zeros(y.size) if offset is None else offset
+    found, slack = [], []
+    for theta in np.atleast_2d(params):
+        eta = theta @ x + offset
+        mean = 1 / (1 + np.exp(-eta))
+        size = weights * (1 + np.abs(theta) @ np.abs(x) + np.abs(offset))
+        found.append(
+            (
+                (weights * (y * eta - np.logaddexp(0, eta))).sum(),
+                x @ (weights * (y - mean)),
+                (x * (weights * mean * (1 - mean))) @ x.T,
+            )
+        )
+        slack.append((size.sum(), np.abs(x) @ size, (np.abs(x) * size) @ np.abs(x).T))
+    values = [np.array(part).astype(float) for part in zip(*found, strict=True)]
+    return values, [ROUNDING * np.array(part).astype(float) for part in zip(*slack, strict=True)]
+
+
+def assert_close(found, expected):
+    for name, got, truth, slack in zip(("value", "gradient", "curvature"), found, *expected, strict=False):
+        assert got.shape == truth.shape, name
+        assert (np.abs(got - truth) <= slack).all(), name
+
+
+def assert_sums_are_right(given, params):
+    rows, expected = MemoryRows(**given), reference(params=params, **given)
+    assert_close([rows.sum(VALUE, params)], expected)
+    assert_close(rows.sum(ALL, params), expected)
+    assert rows.touched == 2 * rows.size * len(params)
+
+
+SIZES = [1, 2, 511, 512, 513, 8191, 8192, 8193, 20_000]
+
+
+@pytest.mark.parametrize(("weighted", "offset"), list(itertools.product([False, True], repeat=2)))
+@pytest.mark.parametrize(("n", "vectors"), [(n, 1 + i % 5) for i, n in enumerate(SIZES)])
+def test_sums(n, vectors, weighted, offset):
+    given, rng = data(n, 1 + n % 4, weighted, offset)
+    assert_sums_are_right(given, rng.normal(size=(vectors, len(given["x"]))))
+
+
+@pytest.mark.parametrize(("p", "vectors"), list(itertools.product(range(1, 10), [1, 2, 3, 4, 5])))
+def test_sums_of_many_columns(p, vectors):
+    given, rng = data(700, p, weighted=p % 2 == 0, offset=vectors % 2 == 0)
+    assert_sums_are_right(given, rng.normal(size=(vectors, p)))
+
+
+def test_sums_where_blocks_are_longer_than_the_shortest():
+    given, _ = data(2_200_000, 1)
+    eta = 0.7 * given["x"][0]
+    truth = (given["y"] * eta - np.logaddexp(0, eta)).sum()  # pairwise in double: far below the tolerance
+    slack = ROUNDING * (1 + np.abs(eta)).sum()
+    assert MemoryRows(**given).sum(VALUE, [[0.7]]) == pytest.approx(truth, abs=slack)
+
+
+@pytest.mark.parametrize("params", [[0.5, -1.0], [[0.5, -1.0]], [[1, 2]], np.array([[0.5, 9.0, -1.0]])[:, ::2]])
+def test_forms_of_parameters(params):
+    given, _ = data(600, 2)
+    expected = reference(params=np.array(params, float), **given)
+    assert_close([MemoryRows(**given).sum(VALUE, params)], expected)
+    assert_close(MemoryRows(**given).sum(ALL, params), expected)
+
+
+@pytest.mark.parametrize("layout", ["fortran", "float32", "integers", "strided"])
+def test_forms_of_columns(layout):
+    given, rng = data(600, 3)
+    x = {
+        "fortran": np.asfortranarray(given["x"]),
+        "float32": given["x"].astype(np.float32),
+        "integers": given["x"].round().astype(int),
+        "strided": np.repeat(given["x"], 2, axis=1)[:, ::2],
+    }[layout]
+    params = rng.normal(size=(2, 3))
+    assert_close(MemoryRows(x, given["y"]).sum(ALL, params), reference(x.astype(float), given["y"], params))
+
+
+def test_wrong_number_of_coefficients():
+    with pytest.raises(ValueError):
+        MemoryRows(**data(600, 3)[0]).sum(VALUE, [[1.0, 2.0]])
+
+
+# BUG: MemoryRows does not compare lengths; compiled loops then read past the end of the shorter array.
+@pytest.mark.parametrize(
+    "wrong",
+    [{"y": np.ones(7)}, {"y": np.ones(2)}, {"weights": np.ones(1)}, {"strata": {"g": [0, 1]}}],
+    ids=["y longer", "y shorter", "one weight", "strata"],
+)
+def test_lengths_that_differ_are_refused(wrong):
+    with pytest.raises(ValueError):
+        MemoryRows(**({"x": np.ones((2, 3)), "y": np.ones(3)} | wrong))
+
+
+@pytest.fixture
+def threads():
+    before = numba.get_num_threads()
+    yield numba.set_num_threads
+    numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
+def test_same_bits_for_any_number_of_threads(weighted, offset, threads):
+    given, rng = data(70_003, 5, weighted, offset)
+    params, factor = rng.normal(size=(3, 5)), rng.normal(size=(5, 5)) / 100
+    chains = np.arange(3)
+    answers = []
+    for count in (1, 2, 4):
+        threads(count)
+        rows = MemoryRows(**given)
+        track = rows.track(Logit(), params)
+        moved = params + np.array([0, 0, 0, 0.1, 0])
+        value = track.at(moved, 3, chains)
+        track.accept(moved, 3, chains, value)
+        bounds = rows.cubic_bounds(Bernoulli(), params[0], factor, 5.0)
+        hashes = rows._hashes()
+        answers.append(
+            (*rows.sum(ALL, params), rows.sum(VALUE, params), value, track.at(moved, 1, chains), bounds, hashes)
+        )
+    for other in answers[1:]:
+        for one, another in zip(answers[0], other, strict=True):
+            assert (one == another).all()
+
+
+# BUG: MemoryRows adds up the offset's part with BLAS, whose long dot products depend on its number of
+# threads.
+@pytest.mark.parametrize("n", [20_001, 70_003, 200_000])
+def test_same_bits_for_any_number_of_blas_threads(n):
+    given, _ = data(n, 2, weighted=True, offset=True)
+    answers = []
+    for count in (1, 2):
+        with threadpool_limits(count, user_api="blas"):
+            rows = MemoryRows(**given)
+            answers.append((rows._constant, rows.sum(VALUE, [[0.1, 0.2]])[0]))
+    assert answers[0] == answers[1]
+
+
+def test_order_of_rows_does_not_matter():
+    given, rng = data(20_000, 4, weighted=True, offset=True)
+    params = rng.normal(size=(2, 4))
+    order = rng.permutation(20_000)
+    expected = reference(params=params, **given)
+    shuffled = {name: values[..., order] for name, values in given.items()}
+    assert_close(MemoryRows(**shuffled).sum(ALL, params), expected)
+
+
+def test_duplicated_rows_are_rows_of_weight_two():
+    given, rng = data(9000, 3)
+    params = rng.normal(size=(2, 3))
+    twice = MemoryRows(np.tile(given["x"], 2), np.tile(given["y"], 2)).sum(ALL, params)
+    weighted = given | {"weights": np.full(9000, 2.0)}
+    assert_close(twice, reference(params=params, **weighted))
+    assert_close(MemoryRows(**weighted).sum(ALL, params), reference(params=params, **weighted))
+
+
+def test_weight_zero_is_no_row():
+    given, rng = data(3000, 2)
+    keep = rng.random(3000) < 0.5
+    params = rng.normal(size=(1, 2))
+    expected = reference(given["x"][:, keep], given["y"][keep], params)
+    assert_close(MemoryRows(**given | {"weights": keep.astype(float)}).sum(ALL, params), expected)
+
+
+# Collapsing
+
+
+def categorical(n, levels, weighted=False, offset=False, seed=2):
+    rng = np.random.default_rng(seed)
+    return {
+        "x": np.stack([np.ones(n), *rng.integers(levels, size=(2, n))]).astype(float),
+        "y": rng.integers(2, size=n).astype(float),
+        "weights": rng.uniform(0.5, 2, n) if weighted else None,
+        "offset": rng.integers(2, size=n) * 0.25 if offset else None,
+    }
+
+
+@pytest.mark.parametrize(("n", "levels"), [(300, 3), (30_000, 4), (100_001, 30)])
+@pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
+def test_collapsing_is_exact(n, levels, weighted, offset):
+    given = categorical(n, levels, weighted, offset)
+    rows = MemoryRows(**given, strata={"g": np.arange(n) % 2})
+    merged = rows.collapsed()
+    keys = [*given["x"], given["y"], np.arange(n) % 2] + ([given["offset"]] if offset else [])
+    assert merged.size == np.unique(np.stack(keys), axis=1).shape[1] < n / 2
+    total = n if given["weights"] is None else given["weights"].sum()
+    assert merged.total_weight == pytest.approx(total, rel=ROUNDING)
+    params = np.random.default_rng(3).normal(size=(2, 3))
+    assert_close(merged.sum(ALL, params), reference(params=params, **given))
+    for by in ("g", "outcome"):
+        before, after = rows.weight_by(by), merged.weight_by(by)
+        assert before.keys() == after.keys()
+        assert list(after.values()) == pytest.approx(list(before.values()), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("apart", ["x", "y", "offset", "strata"])
+def test_collapsing_keeps_apart_what_differs(apart):
+    n, half = 1000, np.arange(1000) % 2
+    merged = MemoryRows(
+        x=[np.ones(n), half if apart == "x" else np.zeros(n)],
+        y=half if apart == "y" else np.zeros(n),
+        offset=half if apart == "offset" else np.zeros(n),
+        strata={"g": half if apart == "strata" else np.zeros(n)},
+    ).collapsed()
+    assert merged.size == 2
+    assert merged.total_weight == n
+
+
+def test_collapsing_does_not_mix_columns_up():
+    # The same values in other columns are another row.
+    a = np.arange(1000) % 2
+    assert MemoryRows(x=[a, 1 - a], y=np.zeros(1000)).collapsed().size == 2
+    assert MemoryRows(x=[a, a], y=a).collapsed().size == 2
+    assert MemoryRows(x=[1 - a, a], y=a).collapsed().size == 2
+
+
+def test_collapsing_zero_and_minus_zero():
+    x = np.where(np.arange(1000) % 2, 0.0, -0.0)
+    merged = MemoryRows(x=[np.ones(1000), x], y=np.arange(1000) // 500).collapsed()
+    assert merged.size <= 4
+    assert merged.total_weight == 1000
+    assert merged.sum(VALUE, [[1.0, 3.0]]) == pytest.approx(500 * 1.0 - 1000 * np.log1p(np.e), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("repeated", [0.0, 0.3, 0.49])
+def test_collapsing_only_if_it_pays(repeated):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=4000)
+    x[: int(repeated * 4000)] = 1.0  # fewer than half of the rows can go
+    rows = MemoryRows(x=[x], y=np.zeros(4000))
+    assert rows.collapsed() is rows
+
+
+def test_collapsing_when_hashes_collide(monkeypatch):
+    rows = MemoryRows(**categorical(2000, 3))
+    monkeypatch.setattr(
+        MemoryRows, "_hashes", lambda self, some=None: np.zeros(self.size if some is None else some.size, np.uint64)
+    )
+    assert rows.collapsed() is rows  # rather no gain than a wrong sum
+
+
+def test_collapsing_keeps_the_order_of_first_appearance():
+    merged = MemoryRows(x=[[3.0, 1, 3, 2, 1, 3, 2, 1, 3, 3]], y=np.zeros(10)).collapsed()
+    assert merged._x.tolist() == [[3, 1, 2]]
+    assert merged._weights.tolist() == [5, 3, 2]
+
+
+def test_collapsing_not_a_number():
+    rows = MemoryRows(x=[np.full(1000, np.nan)], y=np.zeros(1000))
+    assert np.isnan(rows.collapsed().sum(VALUE, [[1.0]])).all()
+
+
+# Counts
+
+
+def test_honest_counts():
+    given, rng = data(1500, 3)
+    rows = MemoryRows(**given)
+    assert rows.touched == 0
+    rows.sum(VALUE, np.zeros((4, 3)))
+    assert rows.touched == 4 * 1500
+    rows.sum(ALL, np.zeros(3))
+    assert rows.touched == 5 * 1500
+    theta = np.zeros((2, 3))
+    track = rows.track(Logit(), theta)
+    assert rows.touched == (5 + 2 * 2) * 1500  # the predictors, and the values where the chains start
+    track.at(theta, 1, np.array([0]))
+    assert rows.touched == (9 + 1) * 1500
+    track.accept(theta, 1, np.array([0]), track.value[:1])
+    track.refresh()
+    assert rows.touched == (10 + 2) * 1500
+    rows.cubic_bounds(Bernoulli(), theta[0], np.eye(3), 1.0)
+    assert rows.touched == (12 + 2) * 1500
+    part = rows.sample(100, rng)
+    part.sum(VALUE, np.zeros((3, 3)))
+    assert part.touched == 300
+    assert rows.touched == 14 * 1500
+
+
+# Tracks
+
+
+@pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
+def test_track_follows_direct_sums(weighted, offset):
+    given, rng = data(9000, 4, weighted, offset)
+    rows, theta = MemoryRows(**given), rng.normal(size=(5, 4))
+    track = rows.track(Logit(), theta)
+    expected, slack = reference(params=theta, **given)
+    assert (np.abs(track.value - expected[0]) <= slack[0]).all()
+    moves = 150
+    for _ in range(moves):
+        column = int(rng.integers(4))
+        proposed = theta.copy()
+        proposed[:, column] += rng.normal(size=5) * 0.3
+        chains = np.flatnonzero(rng.random(5) < 0.6)
+        value = track.at(proposed, column, chains)
+        assert value.shape == chains.shape
+        accepted = chains[rng.random(chains.size) < 0.5]
+        track.accept(proposed, column, accepted, value[np.isin(chains, accepted)])
+        theta[accepted] = proposed[accepted]
+    # Each move rounds every predictor once more, by eps times its size, and the walk may have been farther
+    # out before (5 times, say): some 150 x 5 roundings, on top of the 1,000.
+    expected, slack = reference(params=theta, **given)
+    assert (np.abs(track.value - expected[0]) <= 2 * slack[0]).all()
+    assert (np.abs(track.at(theta, 2, np.arange(5)) - expected[0]) <= 2 * slack[0]).all()
+    track.refresh()
+    assert (np.abs(track.at(theta, 0, np.arange(5)) - expected[0]) <= slack[0]).all()
+    other = np.array([3, 1])  # chains in another order
+    assert (np.abs(track.at(theta, 0, other) - expected[0][other]) <= slack[0][other]).all()
+
+
+def test_track_leaves_chains_alone_until_they_move():
+    given, rng = data(600, 2)
+    theta = rng.normal(size=(3, 2))
+    track = MemoryRows(**given).track(Logit(), theta)
+    before = track.value.copy()
+    proposed = theta + np.array([0.0, 1.0])
+    value = track.at(proposed, 1, np.arange(3))
+    assert (value != before).all()
+    assert (track.at(theta, 1, np.arange(3)) == before).all()
+    track.accept(proposed, 1, np.array([1]), value[1:2])
+    assert (track.value == [before[0], value[1], before[2]]).all()
+    track.accept(proposed, 1, np.array([], dtype=np.intp), np.array([]))
+    assert track.at(proposed, 1, np.array([], dtype=np.intp)).size == 0
+    theta[0] = 99.0  # the track keeps its own copy
+    assert track.at(proposed, 1, np.array([0])) == value[0]
+
+
+def test_track_refuses_moves_of_all_columns():
+    track = MemoryRows(**data(600, 2)[0]).track(Logit(), np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="one column only"):
+        track.at(np.ones((1, 2)), None, np.array([0]))
+
+
+# BUG: Track keeps the caller's dtype, so a start in whole numbers cuts every accepted move to a whole number.
+def test_track_started_in_whole_numbers():
+    given, _ = data(600, 2)
+    track = MemoryRows(**given).track(Logit(), np.zeros((1, 2), dtype=int))
+    moved, chain = np.array([[0.5, 0.0]]), np.array([0])
+    value = track.at(moved, 0, chain)
+    track.accept(moved, 0, chain, value)
+    assert track.at(moved, 0, chain) == pytest.approx(value, rel=ROUNDING)
+
+
+def test_cubic_bounds():
+    given, rng = data(700, 3, weighted=True, offset=True)
+    factor, radius = np.tril(rng.normal(size=(3, 3))) * 0.05, 4.0
+    theta, family = rng.normal(size=3), Bernoulli()
+    bounds = MemoryRows(**given).cubic_bounds(family, theta, factor, radius)
+    x, y, weights = given["x"], given["y"], given["weights"]
+    eta, reach = theta @ x + given["offset"], radius * np.linalg.norm(factor.T @ x, axis=0)
+    expected = weights * family.bound3(y, eta - reach, eta + reach) * reach**3 / 6
+    assert bounds == pytest.approx(expected, rel=ROUNDING)
+    # And it is a bound: remainders at points of that distance. They cancel to rounding of numbers of size 1 +
+    # |eta|.
+    for direction in rng.normal(size=(50, 3)):
+        h = (radius * factor @ (direction / np.linalg.norm(direction))) @ x
+        first, second, _ = family.derivatives(y, eta)
+        there, here = family.log_likelihood(y, eta + h), family.log_likelihood(y, eta)
+        remainder = weights * (there - here - first * h - second * h**2 / 2)
+        assert (np.abs(remainder) <= bounds + ROUNDING * weights * (1 + np.abs(eta))).all()
+
+
+# Samples
+
+
+def sampling_data(n=400):
+    rng = np.random.default_rng(5)
+    x = np.stack([np.ones(n), rng.normal(size=n)])
+    given = {"x": x, "y": (rng.random(n) < 0.2).astype(float), "offset": rng.normal(size=n)}
+    return given | {"weights": rng.gamma(0.5, size=n)}, {"g": rng.integers(4, size=n) * 3}, rng.gamma(1.0, size=n)
+
+
+SAMPLES = {
+    "plain": (False, {"size": 60}),
+    "own weights": (True, {"size": 60}),
+    "by outcome": (False, {"size": {0: 30}, "by": "outcome"}),
+    "by outcome, own weights": (True, {"size": {0: 30, 1: 20}, "by": "outcome"}),
+    "by strata": (False, {"size": 15, "by": "g"}),
+    "by strata, own weights": (True, {"size": 15, "by": "g"}),
+    "by measure": (True, {"size": 60, "weight": "measure"}),
+    "by measure and strata": (True, {"size": 15, "weight": "measure", "by": "g"}),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_sample_is_unbiased(name):
+    weighted, request = SAMPLES[name]
+    given, strata, measure = sampling_data()
+    rows = MemoryRows(**given | ({} if weighted else {"weights": None}), strata=strata)
+    request = request | ({"weight": measure} if "weight" in request else {})
+    params = np.array([[0.3, -0.8], [-1.0, 2.0]])
+    truth = np.append(rows.sum(VALUE, params), rows.total_weight)
+    samples = [rows.sample(rng=np.random.default_rng([6, seed]), **request) for seed in range(300)]
+    if "by" not in request:
+        assert {sample.size for sample in samples} == {60}
+    elif isinstance(request["size"], int):
+        assert {sample.size for sample in samples} == {4 * 15}
+    found = np.array([np.append(sample.sum(VALUE, params), sample.total_weight) for sample in samples])
+    # 5 standard errors: a false alarm in 3 x 6e-7 of all seeds; an estimate without variance is right to
+    # rounding.
+    slack = 5 * found.std(0, ddof=1) / 300**0.5 + ROUNDING * np.abs(truth)
+    assert (np.abs(found.mean(0) - truth) <= slack).all()
+    if "weight" not in request:  # equal weights after scaling, or nearly: the total is that of the data
+        assert np.ptp(found[:, -1]) <= ROUNDING * truth[-1]
+
+
+def test_sample_sizes_by_stratum():
+    given, strata, _ = sampling_data()
+    rows = MemoryRows(**given | {"weights": None}, strata=strata)
+    sample = rows.sample({0: 7, 3: 10_000, 6: 0}, np.random.default_rng(7), by="g")
+    codes, counts = np.unique(sample._strata["g"], return_counts=True)
+    whole = dict(zip(*np.unique(strata["g"], return_counts=True), strict=True))
+    # Taken in part, whole because more was asked for, not at all, and whole because it was not named.
+    assert dict(zip(codes.tolist(), counts.tolist(), strict=True)) == {0: 7, 3: whole[3], 9: whole[9]}
+    totals = sample.weight_by("g")
+    assert totals[0] == pytest.approx(whole[0], rel=ROUNDING)
+    assert (totals[3], totals[9]) == (whole[3], whole[9])
+
+
+def test_sample_has_no_row_twice():
+    given, _, measure = sampling_data()
+    rows = MemoryRows(np.arange(400.0)[None], given["y"])
+    for seed in range(200):
+        chosen = rows.sample(250, np.random.default_rng(seed), weight=measure)._x[0]
+        assert np.unique(chosen).size == chosen.size == 250
+
+
+def test_inclusion_probabilities():
+    n, size, seeds = 12, 5, 2000
+    measure = np.arange(1.0, n + 1)
+    rows = MemoryRows(np.arange(float(n))[None], np.zeros(n))
+    counts = np.zeros(n)
+    for seed in range(seeds):
+        counts[rows.sample(size, np.random.default_rng([8, seed]), weight=measure)._x[0].astype(int)] += 1
+    p = size * measure / measure.sum()
+    z = (counts - seeds * p) / np.sqrt(seeds * p * (1 - p))
+    assert (np.abs(z) < 5).all()  # a false alarm in 12 x 6e-7 of all seeds
+
+
+def test_large_weights_are_certain():
+    weights = np.ones(100)
+    weights[[3, 50]] = 1000.0
+    rows = MemoryRows(np.arange(100.0)[None], np.zeros(100), weights)
+    for seed in range(50):
+        sample = rows.sample(10, np.random.default_rng(seed))
+        assert sample.size == 10
+        assert {3, 50} <= set(sample._x[0])
+        assert (sample._weights[np.isin(sample._x[0], [3, 50])] == 1000).all()
+        assert sample.total_weight == pytest.approx(2098, rel=ROUNDING)
+
+
+def test_zero_weights_are_never_drawn():
+    weights = np.ones(100)
+    weights[10:] = 0.0
+    rows = MemoryRows(np.arange(100.0)[None], np.zeros(100), weights)
+    for size in (5, 10, 50):
+        sample = rows.sample(size, np.random.default_rng(size))
+        assert sample.size == min(size, 10)
+        assert sample._x[0].max() < 10
+        assert sample.total_weight == pytest.approx(10, rel=ROUNDING)
+
+
+# BUG: _systematic divides by a total so small that the quotient is infinite (two warnings, and 0 x inf).
+def test_tiny_weights():
+    rows = MemoryRows(np.arange(4.0)[None], np.zeros(4))
+    sample = rows.sample(3, np.random.default_rng(1), weight=np.array([1.0, 1.0, 1e-320, 0.0]))
+    assert sample._x[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [400, 401, 10**9])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sample_of_everything_is_everything(size, weighted):
+    given, strata, measure = sampling_data()
+    rows = MemoryRows(**given | ({} if weighted else {"weights": None}), strata=strata)
+    for request in ({}, {"by": "g"}, {"weight": measure}):
+        sample = rows.sample(size, np.random.default_rng(9), **request)
+        assert sample.size == 400
+        assert sample.total_weight == pytest.approx(rows.total_weight, rel=ROUNDING)
+        params = np.array([[0.3, -0.8]])
+        expected = reference(params=params, **given | ({} if weighted else {"weights": None}))
+        assert_close(sample.sum(ALL, params), expected)
+
+
+def test_sample_leaves_the_rows_alone_and_repeats():
+    given, strata, _ = sampling_data()
+    rows = MemoryRows(**given, strata=strata)
+    before = rows.sum(VALUE, [[1.0, 1.0]])
+    first, again, other = (rows.sample(50, np.random.default_rng(seed))._x for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+    assert rows.sum(VALUE, [[1.0, 1.0]]) == before
+
+
+def test_unknown_stratum():
+    rows = MemoryRows(np.ones((1, 10)), np.zeros(10), strata={"bank": np.zeros(10)})
+    for ask in (rows.weight_by, lambda by: rows.sample(3, np.random.default_rng(1), by=by)):
+        with pytest.raises(
+            ValueError, match=r"no stratum 'city' is kept with the rows; there are \['outcome', 'bank'\]"
+        ):
+            ask("city")
+
+
+def test_collapse_look_is_a_sample():
+    # Long data is judged by every so manieth row; sorted duplicates that the stride steps over are missed,
+    # not miscounted.
+    n = 3 * rows_module.COLLAPSE_LOOK
+    rows = MemoryRows(x=[np.arange(n) // 3], y=np.zeros(n))
+    assert rows.collapsed().total_weight == n
