@@ -279,7 +279,7 @@ def test_rows_touched_are_what_the_passes_got(parts, monkeypatch):
 
         return counted
 
-    for name, vectors_of in (("block_values", lambda a: len(a[4])), ("block_moved_values", lambda a: a[4].size)):
+    for name, vectors_of in (("serial_values", lambda a: len(a[4])), ("serial_moved_values", lambda a: a[4].size)):
         monkeypatch.setattr(rowmath, name, counting(getattr(rowmath, name), lambda a: a[1].shape[1], vectors_of))
     before = kernel.model.rows.touched, getattr(getattr(kernel, "surrogate", None), "touched", 0)
     _, draws = kernel.advance(state, 20, rng)

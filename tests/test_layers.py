@@ -27,6 +27,7 @@ ORDER = [
     "diagnostics",
     "chains",
     "result",
+    "compare",
     "plots",
     "datasets",
     "fit",

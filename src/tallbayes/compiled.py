@@ -6,11 +6,16 @@ plain arithmetic, so a loop around them becomes AVX code; both are accurate to a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
+
+# GNU OpenMP spins while it waits. Where another process wants the core too, each pass then loses a time slice of several
+# milliseconds; sleeping costs microseconds. It must be said before the first parallel loop, and the user's word counts.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.

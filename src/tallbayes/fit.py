@@ -84,8 +84,8 @@ def fit(
     >>> fit = tb.fit("y ~ x", {"x": x, "y": y}, draws=500, seed=1, progress=False)
     >>> fit.summary()[["mean", "sd"]].round(1)
                mean   sd
-    Intercept  -1.0  0.1
-    x           1.0  0.1
+    Intercept  -0.9  0.1
+    x           0.9  0.1
     """
     _check_options(method, surrogate, proposal, subchain)
     _check_counts(draws=(draws, 1), chains=(chains, 1), warmup=(warmup, 0), subchain=(subchain, 0), seed=(seed, 0))

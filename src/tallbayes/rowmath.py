@@ -104,6 +104,15 @@ def values(tag, x, offset, weights, params, length, sums):
         block_values(tag, x, offset, weights, params, start, min(n, start + length), sums[block])
 
 
+@compiled()
+def serial_values(tag, x, offset, weights, params, length, sums):
+    """The same by one thread: for small data, waking the others costs more than they save."""
+    n = x.shape[1]
+    for block in range(sums.shape[0]):
+        start = block * length
+        block_values(tag, x, offset, weights, params, start, min(n, start + length), sums[block])
+
+
 @compiled(parallel=True)
 def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvatures):
     """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
@@ -189,6 +198,15 @@ def moved_values(tag, eta, column, weights, chains, steps, length, sums):
     """Log-likelihood at eta[chains[k]] + steps[k] * column by blocks: sums (blocks, k)."""
     n = eta.shape[1]
     for block in prange(sums.shape[0]):
+        start = block * length
+        block_moved_values(tag, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
+
+
+@compiled()
+def serial_moved_values(tag, eta, column, weights, chains, steps, length, sums):
+    """The same by one thread."""
+    n = eta.shape[1]
+    for block in range(sums.shape[0]):
         start = block * length
         block_moved_values(tag, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
 

@@ -42,6 +42,7 @@ class LogLikelihoodDerivatives(NamedTuple):
     family: Any
 
 
+SERIAL = 1 << 17  # row evaluations up to which one thread makes a pass alone
 COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
 
 # A pass is parallel inside, and parallel regions may not be started from several threads at once.
@@ -104,8 +105,8 @@ class MemoryRows:
         data = (f.family, self._x, self._offset, self._weights, params)
         linear = params @ self._linear + self._constant
         if isinstance(f, LogLikelihood):
-            if self._blocks == 1:  # not worth waking other threads
-                rowmath.block_values(*data, 0, self.size, values[0])
+            if self.size * k <= SERIAL:
+                rowmath.serial_values(*data, self._length, values)
             else:
                 with _one_pass:
                     rowmath.values(*data, self._length, values)
@@ -262,8 +263,8 @@ class Track:
         rows.touched += rows.size * chains.size
         values = np.empty((rows._blocks, chains.size))
         data = (self._family, self._eta, rows._x[column], rows._weights, chains, steps)
-        if rows._blocks == 1:
-            rowmath.block_moved_values(*data, 0, rows.size, values[0])
+        if rows.size * chains.size <= SERIAL:
+            rowmath.serial_moved_values(*data, rows._length, values)
         else:
             with _one_pass:
                 rowmath.moved_values(*data, rows._length, values)
