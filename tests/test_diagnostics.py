@@ -135,12 +135,8 @@ def test_each_problem_names_the_worst_parameter(noise):
 
     stuck = noise.copy()
     stuck[:, :, :2] = 1
-    assert problems(stuck, names) == [
-        "no chain ever moved 'a' (and 1 more); its proposals are never accepted"
-    ]
+    assert problems(stuck, names) == ["no chain ever moved 'a' (and 1 more); its proposals are never accepted"]
 
-    assert problems(noise[:, :3], names) == [
-        "3 draws a chain are too few to judge convergence; take at least 1,000"
-    ]
+    assert problems(noise[:, :3], names) == ["3 draws a chain are too few to judge convergence; take at least 1,000"]
     stuck[0, 0, 2] = np.nan
     assert problems(stuck, names) == ["'c' has draws that are not finite"]

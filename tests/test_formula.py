@@ -204,9 +204,7 @@ def test_bad_data(text, change, message):
 def test_a_value_that_is_not_finite_in_the_last_row():
     data = DATA.copy()
     data.loc[ROWS - 1, "z"] = -1.0
-    with pytest.raises(
-        ValueError, match=r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 299: nan\)"
-    ):
+    with pytest.raises(ValueError, match=r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 299: nan\)"):
         Formula.learn("y ~ log(z)", data)
 
 
@@ -218,9 +216,7 @@ def test_the_callers_variables_are_out_of_reach():
 
 def test_a_number_stored_as_text():
     data = {"y": np.zeros(MAX_LEVELS + 1), "x": [f"{i},5" for i in range(MAX_LEVELS + 1)]}
-    with pytest.raises(
-        ValueError, match=r"column 'x' is text with 1001 levels, such as '0,5' and .*make it a number"
-    ):
+    with pytest.raises(ValueError, match=r"column 'x' is text with 1001 levels, such as '0,5' and .*make it a number"):
         Formula.learn("y ~ x", data)
 
 

@@ -121,7 +121,7 @@ def test_counts_passes_over_all_rows():
     model = GLM("y ~ x0 + x1", normals(100_000, 2))
     mode = find_mode(model, rng())
     assert model.rows.touched == mode.passes * model.rows.size  # the pilot counts for itself
-    assert mode.passes <= 4  # as few as possible: the pilot leaves some tenths of a posterior sd
+    assert mode.passes <= 5  # as few as possible: the pilot leaves some tenths of a posterior sd
 
 
 def test_same_seed_same_mode():
@@ -202,9 +202,6 @@ def test_perfect_separation_of_four_rows():
     assert "x" in warned_of(GLM("y ~ x", {"x": [1.0, 2.0, 3.0, 4.0], "y": [0, 0, 1, 1]}))
 
 
-# BUG: mode._warn_of_separation suspects only coefficients with posterior sd above a tenth of the prior's. The
-# prior's say depends on the column's units: with a column in the ten thousands the coefficient is small, its
-# prior is flat, and nobody warns; with x = 30,000 +- 20,000 the intercept is named, and x is not.
 @pytest.mark.parametrize(("shift", "unit"), [(0, 1e4), (0, 1e6), (30_000, 20_000), (0, 1e-6)])
 def test_perfect_separation_in_other_units(shift, unit):
     x = rng(3).normal(size=200)
@@ -212,8 +209,6 @@ def test_perfect_separation_in_other_units(shift, unit):
     assert "x" in names
 
 
-# BUG: the same with a wide prior: the walk to infinity gets shorter than CONVERGED posterior sds within the 8
-# steps and is taken for a maximum. With a tight one, a thousand times its sd is still no wide prior.
 @pytest.mark.parametrize("sd", [0.01, 1.0, 100.0, 1000.0, 1e5])
 def test_a_level_without_events_whatever_the_prior(sd):
     names = warned_of(GLM("y ~ x + g", levels(events={"b": 0}), prior=Normal(0, sd)))
@@ -271,7 +266,7 @@ def collinear(n):
     data = normals(n, 2)
     zero, constant = np.zeros(n), np.full(n, 3.0)
     return {
-        "twice": (data | {"z": 2 * data["x0"]}, r"column 'z' is a linear combination of 'x0'; .*drop one of them"),
+        "twice": (data | {"z": 2 * data["x0"]}, r"column 'z' is a linear combination of 'x0', .*drop one of them"),
         "sum": (data | {"z": data["x0"] - data["x1"] + 1}, "'z' is a linear combination of 'Intercept', 'x0', 'x1'"),
         "constant": (data | {"z": constant}, "column 'z' is a linear combination of 'Intercept'"),
         "zero": (data | {"z": zero}, "column 'z' is zero in every row; drop it"),
@@ -287,8 +282,6 @@ def test_collinear_columns_are_named(n, case):
         find_mode(GLM("y ~ x0 + x1 + z", data), rng())
 
 
-# BUG: with more than 80,000 rows the pilot climbs before anybody looks for collinear columns; in units of 1e5
-# the prior no longer keeps its matrix positive definite and numpy's LinAlgError comes out.
 @pytest.mark.parametrize("n", [300, 4 * PILOT_ROWS + 1])
 def test_collinear_columns_in_large_units_are_named(n):
     data = normals(n, 1)
@@ -297,8 +290,6 @@ def test_collinear_columns_in_large_units_are_named(n):
         find_mode(GLM("y ~ x0 + z", data | {"x0": x, "z": 2 * x}), rng())
 
 
-# BUG: with more than 80,000 rows columns are judged at the pilot's mode, where a separated level has no
-# weight left: with a wide prior the other levels are then called a linear combination of the intercept.
 def test_separated_levels_are_not_called_collinear():
     model = GLM("y ~ x + g", levels(4 * PILOT_ROWS + 1, {"a": 0}), prior=Normal(0, 1e5))
     with warnings.catch_warnings():
@@ -306,9 +297,6 @@ def test_separated_levels_are_not_called_collinear():
         assert np.isfinite(find_mode(model, rng()).theta).all()
 
 
-# BUG: the squares of such a column overflow and scipy's "array must not contain infs or NaNs" comes out,
-# after NumPy's warnings; or they vanish and the column is called zero. The message should name the column and
-# its units.
 @pytest.mark.parametrize("unit", [1e160, 1e-200])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_impossible_units_are_named(unit):

@@ -81,7 +81,6 @@ def test_refused(given, error, message):
         Prior.of(given, NAMES)
 
 
-# BUG: Prior.of hands a name that is no text to difflib, which raises "'int' object is not iterable".
 def test_a_name_that_is_no_text_is_refused_by_name():
     with pytest.raises((TypeError, ValueError), match="prior given for 1"):
         Prior.of({1: Normal()}, NAMES)

@@ -167,7 +167,6 @@ def test_mixture_of_mixtures_and_single_columns():
     assert move.column is None
 
 
-# BUG: Independence takes a df that is not a number for "normal", and Mixture takes any probability.
 @pytest.mark.parametrize(
     "make",
     [

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from tallbayes import diagnostics
-from tallbayes.formula import Formula
 from tallbayes.compare import compare, compare_parameters
+from tallbayes.formula import Formula
 from tallbayes.result import ATTRIBUTE, Fit, check_writable, example, load
 
 COLUMNS = [
@@ -44,9 +44,7 @@ def make(draws, names, seconds=60.0, **rest):
 def loans(**rest):
     """A fit of y ~ center(fico) + bank, and the data that it was learned from."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"y": [0, 1] * 20, "fico": rng.normal(700, 50, 40), "bank": ["a", "a", "b", "b"] * 10}
-    )
+    frame = pd.DataFrame({"y": [0, 1] * 20, "fico": rng.normal(700, 50, 40), "bank": ["a", "a", "b", "b"] * 10})
     formula, _, _ = Formula.learn("y ~ center(fico) + bank", frame)
     draws = rng.normal([0.2, 0.01, -1.0], [0.5, 0.002, 0.3], (2, 500, 3))
     return make(draws, formula.coefficients, formula=formula, **rest), frame

@@ -117,7 +117,6 @@ def test_wrong_number_of_coefficients():
         MemoryRows(**data(600, 3)[0]).sum(VALUE, [[1.0, 2.0]])
 
 
-# BUG: MemoryRows does not compare lengths; compiled loops then read past the end of the shorter array.
 @pytest.mark.parametrize(
     "wrong",
     [{"y": np.ones(7)}, {"y": np.ones(2)}, {"weights": np.ones(1)}, {"strata": {"g": [0, 1]}}],
@@ -158,8 +157,6 @@ def test_same_bits_for_any_number_of_threads(weighted, offset, threads):
             assert (one == another).all()
 
 
-# BUG: MemoryRows adds up the offset's part with BLAS, whose long dot products depend on its number of
-# threads.
 @pytest.mark.parametrize("n", [20_001, 70_003, 200_000])
 def test_same_bits_for_any_number_of_blas_threads(n):
     given, _ = data(n, 2, weighted=True, offset=True)
@@ -367,7 +364,6 @@ def test_track_refuses_moves_of_all_columns():
         track.at(np.ones((1, 2)), None, np.array([0]))
 
 
-# BUG: Track keeps the caller's dtype, so a start in whole numbers cuts every accepted move to a whole number.
 def test_track_started_in_whole_numbers():
     given, _ = data(600, 2)
     track = MemoryRows(**given).track(Logit(), np.zeros((1, 2), dtype=int))
@@ -496,7 +492,6 @@ def test_zero_weights_are_never_drawn():
         assert sample.total_weight == pytest.approx(10, rel=ROUNDING)
 
 
-# BUG: _systematic divides by a total so small that the quotient is infinite (two warnings, and 0 x inf).
 def test_tiny_weights():
     rows = MemoryRows(np.arange(4.0)[None], np.zeros(4))
     sample = rows.sample(3, np.random.default_rng(1), weight=np.array([1.0, 1.0, 1e-320, 0.0]))

@@ -242,8 +242,6 @@ def test_impossible_remainders(remainders):
         Taylor(remainders)
 
 
-# BUG: isinstance(size, int) refuses NumPy's whole numbers ("must be a positive whole number, not
-# np.int64(50)") and takes True.
 @pytest.mark.parametrize("make", [Subsample, CaseControl, lambda size: Stratified(size, "bank"), Taylor])
 def test_whole_numbers_of_numpy_are_whole_numbers(make, models):
     model, mode = models["plain"]
@@ -266,8 +264,6 @@ def test_more_than_there_is(chosen, message, models):
         build(chosen, model, mode, np.random.default_rng(18))
 
 
-# BUG: CaseControl.build compares its size with the WEIGHT of the rows with y=0 alone (Subsample takes the
-# larger of weight and number of rows), so with weights below one it refuses sizes that are there.
 def test_case_control_with_small_weights():
     rng = np.random.default_rng(19)
     data = {"x": rng.normal(size=200), "y": np.arange(200) % 2, "w": np.full(200, 0.1)}

@@ -133,9 +133,10 @@ class Bernoulli:
 
     def derivatives(self, y: Array, eta: Array) -> tuple[Array, Array, Array]:
         """First, second and third derivative in eta of each row's log-likelihood."""
-        p = self.mean(eta)
-        spread = p * (1 - p)
-        return y - p, -spread, -spread * (1 - 2 * p)
+        e = np.exp(-np.abs(eta))  # no 1 - p anywhere: it would lose the tail where p is close to 1
+        spread = e / (1 + e) ** 2
+        first = np.where(y > 0.5, self.mean(-eta), -self.mean(eta))
+        return first, -spread, np.asarray(spread * np.sign(eta) * (1 - e) / (1 + e))
 
     def bound3(self, y: Array, low: Array, high: Array) -> Array:
         """A bound on |third derivative| for eta in [low, high], tight where the interval holds no peak."""

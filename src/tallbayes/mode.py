@@ -24,6 +24,9 @@ from tallbayes.rows import Derivatives, LogLikelihoodDerivatives
 Array = NDArray[np.float64]
 
 COLLINEAR = 1e-11  # share of a column's variance that the columns before it leave unexplained
+WALK = 25  # Newton steps after which a coefficient that still moves has no maximum
+STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
+FLAT = 1e-6  # share of a direction's curvature at zero below which its rows weigh nothing
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 20_000
 
@@ -63,15 +66,18 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     >>> find_mode(model, np.random.default_rng(1)).theta.round(1)
     array([-1.3,  0.9])
     """
-    theta = np.zeros(len(model.coefficients))
+    theta, before = np.zeros(len(model.coefficients)), model.rows.touched
+    largest = model.rows.largest()
+    start = model.derivatives(theta)
+    _refuse_collinear(model.coefficients, largest, start.curvature[0])
     if model.rows.size > 4 * PILOT_ROWS:
         pilot = model.rows.sample({0: PILOT_ROWS, 1: PILOT_ROWS}, rng, by="outcome")
         request = LogLikelihoodDerivatives(model.family.tag)
         theta = _climb(lambda at: pilot.sum(request, at), model.prior, theta).theta
-    top = _climb(model.derivatives, model.prior, theta, lambda here: _refuse_collinear(model.coefficients, here))
+    top = _climb(model.derivatives, model.prior, theta)
     if not top.converged:
         raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
-    _warn_of_separation(model, top)
+    _warn_of_separation(model, top, largest, start)
     precision, factor, step = _newton(model.prior, top.theta, top.here)
     here = top.here
     return Mode(
@@ -82,46 +88,37 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         precision,
         top.theta + step,
         factor,
-        top.passes,
+        (model.rows.touched - before) // model.rows.size,
     )
 
 
 class _Climb(NamedTuple):
     theta: Array
     here: Derivatives
-    last: Array  # the last step taken
-    passes: int
     converged: bool
 
 
-def _climb(
-    derivatives: Callable[[Array], Derivatives],
-    prior: Prior,
-    theta: Array,
-    inspect: Callable[[Derivatives], None] = lambda here: None,
-    most: int = 100,
-) -> _Climb:
-    """Newton's method with a line search; `inspect` sees the derivatives at the start."""
-    here, last, passes = derivatives(theta), np.zeros_like(theta), 1
-    inspect(here)
+def _climb(derivatives: Callable[[Array], Derivatives], prior: Prior, theta: Array) -> _Climb:
+    """Newton's method with a line search."""
+    here = derivatives(theta)
     height = here.value[0] + prior.log_density(theta)
-    for _ in range(most):
+    for _ in range(100):
         precision, _, step = _newton(prior, theta, here)
         decrement = float(step @ precision @ step)  # the squared length of the step in posterior sds
         if decrement < CONVERGED**2:
-            return _Climb(theta, here, last, passes, True)
+            return _Climb(theta, here, True)
         scale = 1.0
         while True:
             there = theta + scale * step
-            found, passes = derivatives(there), passes + 1
+            found = derivatives(there)
             reached = found.value[0] + prior.log_density(there)
             if reached >= height + 1e-4 * scale * decrement:
                 break
             if scale * decrement**0.5 < CONVERGED:  # as high as rounding lets us get
-                return _Climb(theta, here, last, passes, True)
+                return _Climb(theta, here, True)
             scale /= 4
-        theta, here, height, last = there, found, reached, scale * step
-    return _Climb(theta, here, last, passes, False)
+        theta, here, height = there, found, reached
+    return _Climb(theta, here, False)
 
 
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
@@ -134,49 +131,58 @@ def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
 
 
-def _refuse_collinear(coefficients: Sequence[str], here: Derivatives) -> None:
+def _refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Array) -> None:
     """Raise if a column is a linear combination of those before it: the data cannot tell them apart."""
-    curvature = here.curvature[0]
     scale = np.sqrt(np.diag(curvature))
-    for name, length in zip(coefficients, scale, strict=True):
-        if not np.isfinite(length):
-            raise ValueError(f"column {name!r} holds numbers too large to square; give it in other units")
-        if length == 0:
+    for name, size, length in zip(coefficients, largest, scale, strict=True):
+        if size == 0:
             raise ValueError(f"column {name!r} is zero in every row; drop it from the formula")
+        if not 0 < length < np.inf:
+            raise ValueError(f"column {name!r} reaches {size:.3g}, which cannot be squared; give it in other units")
     gram = curvature / np.outer(scale, scale)
     for j in range(1, scale.size):
         weights = cho_solve(cho_factor(gram[:j, :j]), gram[:j, j])
         if gram[j, j] - gram[j, :j] @ weights < COLLINEAR:
             used = [repr(name) for name, w in zip(coefficients, weights, strict=False) if abs(w) > 1e-6]
             raise ValueError(
-                f"column {coefficients[j]!r} is a linear combination of {', '.join(used)}; "
-                "the data cannot tell them apart, so drop one of them from the formula"
+                f"column {coefficients[j]!r} is a linear combination of {', '.join(used)}, or so nearly that rounding "
+                "hides the difference; drop one of them from the formula, or centre the column"
             )
 
 
-def _warn_of_separation(model: GLM, top: _Climb) -> None:
+def _warn_of_separation(model: GLM, top: _Climb, largest: Array, start: Derivatives) -> None:
     """Warn of coefficients that the likelihood alone would send to infinity.
 
-    Only coefficients on which the prior has a say are suspect. If there are any, climb on with a prior a thousand
-    times as wide: a finite maximum is reached in a few steps, whereas a coefficient on its way to infinity walks
-    on.
+    Newton's method goes on from the mode without the prior. A finite maximum is soon reached, whereas on the way to
+    infinity each step moves the linear predictor of the rows that matter by about one, until they weigh nothing.
     """
-    factor = _newton(model.prior, top.theta, top.here)[1]
-    sd = np.sqrt((factor**2).sum(1))
-    suspect = sd**2 * model.prior.precision > 0.01
-    if not suspect.any():
-        return
-    wide = Prior(model.prior.mean, model.prior.sd * 1000)
-    far = _climb(model.derivatives, wide, top.theta, most=8)
-    if far.converged:
-        return
-    walked = np.abs(far.theta - top.theta)
-    endless = suspect & (walked > 0.1 * sd) & (np.abs(far.last) > 0.05 * walked)
-    for name, on in zip(model.coefficients, endless, strict=True):
-        if on:
+    theta, here = top.theta, top.here
+    weightless = FLAT * _spectrum(start)[1][0]  # next to the curvature at zero
+    for _ in range(WALK):
+        scale, values, vectors = _spectrum(here)
+        if values[0] < weightless:
+            step = scale * vectors[:, 0]
+            step /= (np.abs(step) * largest).max()
+            break
+        step = scale * (vectors @ ((vectors.T @ (scale * here.gradient[0])) / values))
+        if (np.abs(step) * largest).max() < STILL:
+            return
+        part = 1.0
+        while (found := model.derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
+            part /= 4
+        theta, here = theta + part * step, found
+    for name, reach in zip(model.coefficients, np.abs(step) * largest, strict=True):
+        if reach > ENDLESS:
             warnings.warn(
                 f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
                 "one of its levels has only zeros or only ones); its posterior rests on the prior",
                 SeparationWarning,
                 stacklevel=3,
             )
+
+
+def _spectrum(here: Derivatives) -> tuple[Array, Array, Array]:
+    """What gives the curvature a unit diagonal, and its eigenvalues (ascending) and eigenvectors then."""
+    scale = 1 / np.sqrt(np.diag(here.curvature[0]))
+    values, vectors = np.linalg.eigh(here.curvature[0] * np.outer(scale, scale))
+    return scale, values, vectors

@@ -55,7 +55,7 @@ class Prior:
         elif isinstance(prior, Mapping):
             for name in prior:
                 if name not in coefficients:
-                    near = difflib.get_close_matches(name, coefficients, 1)
+                    near = difflib.get_close_matches(str(name), coefficients, 1)
                     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(coefficients)}"
                     raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
             chosen = [prior.get(name, DEFAULT) for name in coefficients]

@@ -123,6 +123,10 @@ class Independence(_Block):
     df: float = np.inf
     name = "independence"
 
+    def __post_init__(self) -> None:
+        if not self.df > 0:
+            raise ValueError(f"degrees of freedom must be positive, not {self.df}")
+
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""
         z = _normals(rng, theta.shape[1])
@@ -150,6 +154,10 @@ class Mixture(_Block):
     second: _Block
     probability: float = 0.5
     name = "mixture"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"a mixture's probability must lie between 0 and 1, not {self.probability}")
 
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""

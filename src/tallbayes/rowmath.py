@@ -243,6 +243,22 @@ def lengths(x, factor, length, out):
 
 
 @compiled(parallel=True)
+def largest(x, length):
+    """The largest absolute value of every column."""
+    p, n = x.shape
+    found = np.zeros((-(-n // length), p))
+    for block in prange(found.shape[0]):
+        for j in range(p):
+            part = x[j, block * length : min(n, (block + 1) * length)]
+            for i in range(part.size):
+                found[block, j] = max(found[block, j], abs(part[i]))
+    out = np.zeros(p)
+    for block in range(found.shape[0]):
+        out = np.maximum(out, found[block])
+    return out
+
+
+@compiled(parallel=True)
 def products(x, v, length):
     """The product of every column with v."""
     p, n = x.shape

@@ -73,12 +73,17 @@ class MemoryRows:
         self._weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
         self._offset = None if offset is None else np.ascontiguousarray(offset, dtype=float)
         self._strata = {name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()}
+        for name, values in {"y": self._y, "weights": self._weights, "offset": self._offset, **self._strata}.items():
+            if values is not None and values.shape != (self.size,):
+                raise ValueError(f"{name} has shape {values.shape}, but there are {self.size} rows")
         self._length = rowmath.block_length(self.size)
         self._blocks = -(-self.size // self._length)
         weighted = self._y if self._weights is None else self._weights * self._y
         # The gradient of sum(y_i eta_i): all that a canonical family needs of y.
         self._linear = rowmath.products(self._x, weighted, self._length)
-        self._constant = 0.0 if self._offset is None else float(self._offset @ weighted)
+        self._constant = 0.0
+        if self._offset is not None:
+            self._constant = float(rowmath.products(self._offset[None], weighted, self._length)[0])
         self.touched = 0
 
     @property
@@ -122,10 +127,21 @@ class MemoryRows:
         """Follow chains, one a row of theta, that move one column at a time."""
         return Track(self, family, theta)
 
+    def count_by(self, by: str) -> dict[int, int]:
+        """Number of rows in each stratum (a column kept with the rows, or "outcome")."""
+        codes, counts = np.unique(self._stratum(by), return_counts=True)
+        return dict(zip(codes.tolist(), counts.tolist(), strict=True))
+
     def weight_by(self, by: str) -> dict[int, float]:
-        """Total weight of each stratum (a column kept with the rows, or "outcome")."""
+        """Total weight of each stratum."""
         codes, index = np.unique(self._stratum(by), return_inverse=True)
         return dict(zip(codes.tolist(), np.bincount(index, self._weights).tolist(), strict=True))
+
+    def largest(self) -> Array:
+        """The largest absolute value of each column."""
+        self.touched += self.size
+        with _one_pass:
+            return np.asarray(rowmath.largest(self._x, self._length))
 
     def cubic_bounds(self, family: Bernoulli, theta: Array, factor: Array, radius: float) -> Array:
         """How large each row's third-order Taylor remainder can be within `radius` posterior sds of theta.
@@ -167,14 +183,15 @@ class MemoryRows:
         own = np.ones(self.size) if self._weights is None else self._weights
         measure = own if weight is None else weight
         if by is None:
-            assert isinstance(size, int)
+            if isinstance(size, Mapping):
+                raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
             chosen, scale = _systematic(np.arange(self.size), measure, size, rng)
         else:
             parts = []
             codes = self._stratum(by)
             for code in np.unique(codes):
                 members = np.flatnonzero(codes == code)
-                take = size if isinstance(size, int) else size.get(int(code), members.size)
+                take = size.get(int(code), members.size) if isinstance(size, Mapping) else size
                 parts.append(_systematic(members, measure, take, rng))
             chosen = np.concatenate([part[0] for part in parts])
             scale = np.concatenate([part[1] for part in parts])
@@ -248,7 +265,7 @@ class Track:
     """
 
     def __init__(self, rows: MemoryRows, family: Any, theta: Array) -> None:
-        self._rows, self._family, self._theta = rows, family, theta.copy()
+        self._rows, self._family, self._theta = rows, family, np.array(theta, dtype=float)
         self.refresh()
         self.value = self.at(theta, 0, np.arange(len(theta)))
 
@@ -299,12 +316,14 @@ def _systematic(members: Integers, measure: Array, size: int, rng: np.random.Gen
     while True:  # whoever would be longer than one is taken for certain, and the others share the rest
         rest = ~certain
         count, total = size - int(certain.sum()), lengths[rest].sum()
-        probability = np.where(certain, 1.0, lengths * (count / total if total > 0 else 0.0))
+        probability = certain.astype(float)
+        if total > 0:
+            probability[rest] = count * (lengths[rest] / total)
         larger = rest & (probability >= 1)
         if not larger.any():
             break
         certain |= larger
-    order = rng.permutation(np.flatnonzero(rest & (probability > 0)))
+    order = rng.permutation(np.flatnonzero(rest & (probability > np.finfo(float).tiny)))
     ends = np.cumsum(probability[order])
     picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
     chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))

@@ -49,9 +49,8 @@ class Metropolis:
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
-        if theta is None:
-            theta = self.initial.draw(rng.first)
-        return State(theta.copy(), self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0)
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        return State(theta, self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """A step makes all of the proposal's updates, each decided on its own."""

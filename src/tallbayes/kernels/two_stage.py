@@ -61,11 +61,10 @@ class TwoStage:
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
-        if theta is None:
-            theta = self.initial.draw(rng.first)
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
         by_column = self.proposal.by_column and self.subchain is None
         full, surrogate = (source.follow(theta, by_column) for source in (self.model, self.surrogate))
-        return State(theta.copy(), self.model.log_prior(theta), full, surrogate, 0)
+        return State(theta, self.model.log_prior(theta), full, surrogate, 0)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """A step is one subchain and its decision, or all of the proposal's updates, each screened and decided."""

@@ -74,7 +74,8 @@ class CaseControl:
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
-        _check_enough(self.size, model.rows.weight_by("outcome")[0], "rows with outcome 0")
+        zeros = max(model.rows.count_by("outcome")[0], model.rows.weight_by("outcome")[0])
+        _check_enough(self.size, zeros, "rows with outcome 0")
         return SubsampleSurrogate(model.rows.sample({0: self.size}, rng, by="outcome"), model.family.tag, str(self))
 
 
@@ -94,7 +95,7 @@ class Stratified:
 
 
 def _check_size(size: int) -> None:
-    if not (isinstance(size, int) and size > 0):
+    if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size > 0):
         raise ValueError(f"a subsample's size must be a positive whole number, not {size!r}")
 
 

@@ -33,7 +33,8 @@ class Taylor:
     remainders: int = 0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.remainders, int) and self.remainders >= 0):
+        whole = isinstance(self.remainders, int | np.integer) and not isinstance(self.remainders, bool)
+        if not (whole and self.remainders >= 0):
             raise ValueError(f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}")
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
