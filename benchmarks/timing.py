@@ -6,14 +6,19 @@ import time
 from collections.abc import Callable
 
 
-def best(*functions: Callable[[], object], rounds: int = 15) -> list[float]:
-    """Seconds of the fastest call of each function; every round calls all of them in turn."""
-    for function in functions:
-        function()  # compile, and warm the caches
+def best(*functions: Callable[[], object], rounds: int = 10) -> list[float]:
+    """Seconds of the fastest call of each function; every round makes a short burst of calls of each in turn.
+
+    Before a burst all is still for a moment, because NumPy's threads spin on after their work. Its first call is not
+    timed: it compiles, wakes the other cores and takes the caches back.
+    """
     seconds = [float("inf")] * len(functions)
     for _ in range(rounds):
         for i, function in enumerate(functions):
-            began = time.perf_counter()
+            time.sleep(0.1)
             function()
-            seconds[i] = min(seconds[i], time.perf_counter() - began)
+            for _ in range(3):
+                began = time.perf_counter()
+                function()
+                seconds[i] = min(seconds[i], time.perf_counter() - began)
     return seconds

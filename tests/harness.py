@@ -10,14 +10,18 @@ fixed.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import optimize, stats
 
-from tallbayes.kernels import Streams
+from tallbayes import rowmath
+from tallbayes.kernels import Draws, Streams
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
@@ -268,3 +272,48 @@ def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature
 def z_limit(chains: int, checks: int = 14) -> float:
     """What `largest_z` stays below for a correct kernel, but for FALSE_ALARM."""
     return float(stats.t.isf(FALSE_ALARM / (2 * checks), chains - 1))
+
+
+# --- kinds 2, 7 and 9: reductions, splitting, honest counts ---
+
+
+def some_draws(kernel: Any, calls: Sequence[int], seed: int = 3, chains: int = 2) -> Draws:
+    """Draws of several calls of `advance`, put together."""
+    rng = Streams.spawn(seed, chains)
+    state, pieces = kernel.start(rng), []
+    for steps in calls:
+        state, piece = kernel.advance(state, steps, rng)
+        pieces.append(piece)
+    return Draws(*(np.concatenate(kind) for kind in zip(*pieces, strict=True)))
+
+
+def same(a: Draws, b: Draws) -> bool:
+    """Whether two kernels, or two ways to call one, made the very same draws and said the same of them."""
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True))
+
+
+@contextmanager
+def counting_passes() -> Iterator[dict[int, int]]:
+    """Count at the compiled loops what passes through: {rows in a pass: row evaluations}, apart from what Rows says."""
+    tally: dict[int, int] = {}
+    vectors = {
+        "values": lambda a: len(a[4]),
+        "serial_values": lambda a: len(a[4]),
+        "moved_values": lambda a: a[4].size,
+        "serial_moved_values": lambda a: a[4].size,
+        "predictors": lambda a: len(a[2]),
+    }
+
+    def counted(function: Callable[..., Any], count: Callable[[Any], int], data: int) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            rows = arguments[data].shape[1]
+            tally[rows] = tally.get(rows, 0) + rows * count(arguments)
+            return function(*arguments)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, count in vectors.items():
+            data = 0 if name == "predictors" else 1
+            patch.setattr(rowmath, name, counted(getattr(rowmath, name), count, data))
+        yield tally

@@ -6,20 +6,18 @@ plain arithmetic, so a loop around them becomes AVX code; both are accurate to a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-# GNU OpenMP spins while it waits. Where another process wants the core too, each pass then loses a time slice of
-# several milliseconds; sleeping costs microseconds. It must be said before the first parallel loop runs.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+# Python's division checks for zero, and the branch would keep a loop from being vectorised; NumPy's does not.
+OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
 
 Function = Callable[..., Any]
 
@@ -28,7 +26,7 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
 
     def decorate(function: Function) -> Function:
-        settings: dict[str, Any] = {"nogil": True, "fastmath": FAST} | options
+        settings = {"nogil": True} | OPTIONS | options
         try:
             result: Function = njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process

@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import FAST, exp_negative, log1p_unit
+from tallbayes.compiled import OPTIONS, exp_negative, log1p_unit
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ LOGIT_PEAK = math.log(2 + math.sqrt(3))
 LOGIT_BOUND3 = 1 / (6 * math.sqrt(3))
 
 
-@overload(chunk_value, jit_options={"fastmath": FAST})
+@overload(chunk_value, jit_options=OPTIONS)
 def _(tag, eta, weights):
     if getattr(tag, "instance_class", None) is not Logit:
         return None
@@ -69,7 +69,7 @@ def _(tag, eta, weights):
     return weighted
 
 
-@overload(chunk_derivatives, jit_options={"fastmath": FAST})
+@overload(chunk_derivatives, jit_options=OPTIONS)
 def _(tag, eta, weights, first, second):
     if getattr(tag, "instance_class", None) is not Logit:
         return None

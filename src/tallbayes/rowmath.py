@@ -41,45 +41,53 @@ def _(array, start, stop):
     return lambda array, start, stop: array[start:stop]
 
 
-def _set_offset(eta, offset, start, stop):
-    raise NotImplementedError
+@compiled()
+def _set(eta, theta, x, start, stop):
+    """eta = x' theta for four columns."""
+    t0, t1, t2, t3 = theta[0], theta[1], theta[2], theta[3]
+    x0, x1, x2, x3 = x[0, start:stop], x[1, start:stop], x[2, start:stop], x[3, start:stop]
+    for i in range(eta.size):
+        eta[i] = (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
 
 
-@overload(_set_offset)
-def _(eta, offset, start, stop):
-    if isinstance(offset, types.NoneType):
-
-        def zero(eta, offset, start, stop):
-            eta[:] = 0.0
-
-        return zero
-
-    def copy(eta, offset, start, stop):
-        eta[:] = offset[start:stop]
-
-    return copy
+@compiled()
+def _add(eta, theta, x, j, start, stop):
+    """eta += x' theta for up to four columns from j on; returns the next column."""
+    left = x.shape[0] - j
+    t0, x0 = theta[j], x[j, start:stop]
+    if left == 1:
+        for i in range(eta.size):
+            eta[i] += t0 * x0[i]
+        return j + 1
+    t1, x1 = theta[j + 1], x[j + 1, start:stop]
+    if left == 2:
+        for i in range(eta.size):
+            eta[i] += t0 * x0[i] + t1 * x1[i]
+        return j + 2
+    t2, x2 = theta[j + 2], x[j + 2, start:stop]
+    if left == 3:
+        for i in range(eta.size):
+            eta[i] += (t0 * x0[i] + t1 * x1[i]) + t2 * x2[i]
+        return j + 3
+    t3, x3 = theta[j + 3], x[j + 3, start:stop]
+    for i in range(eta.size):
+        eta[i] += (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
+    return j + 4
 
 
 @compiled()
 def predictor(x, offset, theta, start, stop, eta):
     """eta = offset + x' theta on the rows start..stop, four columns at a time."""
-    _set_offset(eta, offset, start, stop)
-    p = x.shape[0]
-    whole = p - p % 4
-    for j in range(0, whole, 4):
-        t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
-        x0, x1, x2, x3 = (
-            x[j, start:stop],
-            x[j + 1, start:stop],
-            x[j + 2, start:stop],
-            x[j + 3, start:stop],
-        )
-        for i in range(eta.size):
-            eta[i] += (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
-    for j in range(whole, p):
-        t0, x0 = theta[j], x[j, start:stop]
-        for i in range(eta.size):
-            eta[i] += t0 * x0[i]
+    j = 0
+    if offset is not None:
+        eta[:] = offset[start:stop]
+    elif x.shape[0] < 4:
+        eta[:] = 0.0
+    else:
+        _set(eta, theta, x, start, stop)
+        j = 4
+    while j < x.shape[0]:
+        j = _add(eta, theta, x, j, start, stop)
 
 
 @compiled()
