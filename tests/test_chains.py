@@ -138,7 +138,7 @@ def test_progress_goes_to_stderr_with_acceptance_and_ess(capsys, monkeypatch):
     run(KERNELS["two-stage"], progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""
-    for text in ("two-stage", "warm-up", "draws", "300/300", "stage 1", "stage 2", "ESS"):
+    for text in ("two-stage", "warm-up", "draws", "300/300", "accept 0.", "then", "ESS"):
         assert text in shown.err
     run(KERNELS["two-stage"])
     assert capsys.readouterr() == ("", "")

@@ -134,7 +134,8 @@ class _Loop:
             parts.append(part)
             made += call
             if self.bar is not None:
-                self.facts["accept"] = ", ".join(f"{k} {v:.2f}" for k, v in _acceptance([part]).items())
+                shares = " then ".join(f"{share:.2f}" for share in _acceptance([part]).values())
+                self.facts["accept"] = f"accept {shares}"
                 self.bar.update(self.task, advance=call, facts="  ".join(self.facts.values()))
         return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True))) if parts else (
             Draws.empty(0, 1, *state.theta.shape)
@@ -199,21 +200,13 @@ def _progress_bar(wanted: bool, name: str) -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn(f"{name}  {{task.description:8}}"),
-        BarColumn(),
+        TextColumn(f"{name} {{task.description:7}}"),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[facts]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:

@@ -17,7 +17,7 @@ from numba import njit
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 # Python's division checks for zero, and the branch would keep a loop from being vectorised; NumPy's does not.
-OPTIONS: dict[str, Any] = {"fastmath": FAST, "error_model": "numpy"}
+OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 
 Function = Callable[..., Any]
 
