@@ -16,7 +16,7 @@ def main(folder: str = "demo") -> None:
     data = tb.datasets.simulate_loans()
     print(f"{len(data):,} loans, {int(data['foreclosed'].sum()):,} foreclosed: {loans.FORMULA}\n")
     print("mh            one coefficient at a time, all rows for every proposal")
-    print("case_control  two-stage, screened by all foreclosed and 100,000 other loans")
+    print("case_control  two-stage, screened by all foreclosed and 60,000 other loans")
     print("taylor        two-stage, screened by subchains on a quadratic expansion\n")
     fits = loans.fit_all(data, {"mh": 500, "case_control": 800, "taylor": 1_000})
     print(f"\n{fits['taylor']}\n")

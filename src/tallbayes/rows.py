@@ -145,6 +145,11 @@ class MemoryRows:
         with _one_pass:
             return np.asarray(rowmath.largest(self._x, self._length))
 
+    def expected(self, family: Bernoulli, theta: Array) -> Array:
+        """The expected outcome of each row, times its weight."""
+        mean = family.mean(self._predictors(np.atleast_2d(theta))[0])
+        return mean if self._weights is None else mean * self._weights
+
     def cubic_bounds(self, family: Bernoulli, theta: Array, factor: Array, radius: float) -> Array:
         """How large each row's third-order Taylor remainder can be within `radius` posterior sds of theta.
 

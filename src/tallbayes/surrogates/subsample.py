@@ -22,6 +22,8 @@ from tallbayes.rows import LogLikelihood, MemoryRows
 
 Array = NDArray[np.float64]
 
+DEFENSIVE = 0.1  # part of the average that every row's probability gets, so that no weight is out of bounds
+
 
 class SubsampleSurrogate:
     """The log-likelihood of a family on weighted rows."""
@@ -65,18 +67,31 @@ class Subsample:
 
 @dataclass(frozen=True)
 class CaseControl:
-    """All rows with y=1, and `size` rows with y=0 drawn at random and scaled up."""
+    """All rows with y=1, and `size` rows with y=0.
+
+    The latter are drawn with probabilities that follow their fitted probability of y=1, and weighted accordingly: what
+    a row with y=0 adds to the log-likelihood is about that probability, so each drawn row stands for an equal share of
+    it. With `uniform=True` all rows with y=0 are equally likely, as in the paper.
+    """
 
     size: int
+    uniform: bool = False
 
     def __post_init__(self) -> None:
         _check_size(self.size)
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
-        zeros = max(model.rows.count_by("outcome")[0], model.rows.weight_by("outcome")[0])
+        rows = model.rows
+        zeros = max(rows.count_by("outcome")[0], rows.weight_by("outcome")[0])
         _check_enough(self.size, zeros, "rows with outcome 0")
-        return SubsampleSurrogate(model.rows.sample({0: self.size}, rng, by="outcome"), model.family.tag, str(self))
+        weight = None
+        if not self.uniform:
+            weight = rows.expected(model.family, mode.theta)
+            weight += DEFENSIVE * weight.mean()
+        return SubsampleSurrogate(
+            rows.sample({0: self.size}, rng, by="outcome", weight=weight), model.family.tag, str(self)
+        )
 
 
 @dataclass(frozen=True)
