@@ -32,7 +32,7 @@ def main() -> None:
             FORMULA,
             data,
             method="two-stage",
-            surrogate=tb.CaseControl(5_000),
+            surrogate=tb.CaseControl(1_000),
             proposal="one-at-a-time",
             draws=10_000,
             **common,

@@ -204,7 +204,7 @@ def _progress_bar(wanted: bool, name: str) -> Iterator[Progress | None]:
 
     columns = (
         TextColumn(f"{name} {{task.description:7}}"),
-        BarColumn(bar_width=12),
+        BarColumn(bar_width=6),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[facts]}"),
