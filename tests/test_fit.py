@@ -85,7 +85,7 @@ def test_what_a_fit_tells():
     stats = fit.stats
     assert {"compile", "design", "mode", "warmup", "sampling"} <= stats["seconds"].keys()
     assert stats["method"] == "two-stage"
-    assert stats["surrogate"] == "CaseControl(size=1000)"
+    assert stats["surrogate"] == "CaseControl(size=1000, uniform=False)"
     assert stats["proposal"] == "one-at-a-time"
     assert stats["rows"] == 3_000
     assert stats["seed"] == 1
