@@ -78,11 +78,14 @@ class Interrupting:
 
 @pytest.fixture
 def untuned(monkeypatch):
-    """No tuning, so that wrapped kernels pass through warm-up unchanged; one step a call."""
+    """No tuning, so that wrapped kernels pass through warm-up unchanged; one step a call; Ctrl-C as at a terminal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
     monkeypatch.setattr(
         chains, "tune", lambda kernel, state, draws, advance: (kernel, advance(kernel, state, draws)[0])
     )
     monkeypatch.setattr(chains, "CALL_SECONDS", 1e-9)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @each_kernel
