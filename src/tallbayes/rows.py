@@ -75,7 +75,8 @@ class MemoryRows:
         self._weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
         self._offset = None if offset is None else np.ascontiguousarray(offset, dtype=float)
         self._strata = {name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()}
-        for name, values in {"y": self._y, "weights": self._weights, "offset": self._offset, **self._strata}.items():
+        given = [("y", self._y), ("weights", self._weights), ("offset", self._offset), *self._strata.items()]
+        for name, values in given:
             if values is not None and values.shape != (self.size,):
                 raise ValueError(f"{name} has shape {values.shape}, but there are {self.size} rows")
         self._length = rowmath.block_length(self.size)
@@ -105,7 +106,7 @@ class MemoryRows:
 
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
         """Sum of `f` over all rows for each parameter vector, in one pass."""
-        params = np.ascontiguousarray(np.atleast_2d(params), dtype=float)
+        params = self._vectors(params)
         k, p = params.shape
         self.touched += self.size * k
         values = np.empty((self._blocks, k))
@@ -147,7 +148,7 @@ class MemoryRows:
 
     def expected(self, family: Bernoulli, theta: Array) -> Array:
         """The expected outcome of each row, times its weight."""
-        mean = family.mean(self._predictors(np.atleast_2d(theta))[0])
+        mean = family.mean(self._predictors(theta)[0])
         return mean if self._weights is None else mean * self._weights
 
     def cubic_bounds(self, family: Bernoulli, theta: Array, factor: Array, radius: float) -> Array:
@@ -157,7 +158,7 @@ class MemoryRows:
         weight * sup|third derivative| * (radius a_i)^3 / 6.
         """
         self.touched += self.size
-        eta, reach = self._predictors(np.atleast_2d(theta))[0], np.empty(self.size)
+        eta, reach = self._predictors(theta)[0], np.empty(self.size)
         with _one_pass:
             rowmath.lengths(self._x, np.asfortranarray(factor), self._length, reach)
         reach *= radius
@@ -256,11 +257,19 @@ class MemoryRows:
             raise ValueError(f"no stratum {by!r} is kept with the rows; there are {['outcome', *self._strata]}")
         return self._strata[by]
 
-    def _predictors(self, params: Array) -> Array:
+    def _vectors(self, params: ArrayLike) -> Array:
+        """Parameter vectors as rows of a contiguous array; compiled loops do not check their width."""
+        params = np.ascontiguousarray(np.atleast_2d(params), dtype=float)
+        if params.shape[1] != self.columns:
+            raise ValueError(f"a parameter vector has {params.shape[1]} entries, but there are {self.columns} columns")
+        return params
+
+    def _predictors(self, params: ArrayLike) -> Array:
+        params = self._vectors(params)
         self.touched += self.size * len(params)
         eta = np.empty((len(params), self.size))
         with _one_pass:
-            rowmath.predictors(self._x, self._offset, np.ascontiguousarray(params), self._length, eta)
+            rowmath.predictors(self._x, self._offset, params, self._length, eta)
         return eta
 
 
