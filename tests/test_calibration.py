@@ -12,7 +12,7 @@ import tallbayes as tb
 
 pytestmark = pytest.mark.long
 
-REPEATS, BINS = 400, 20
+REPEATS, BINS = 250, 20
 
 
 def ranks(fitted_sd: float, **options: object) -> np.ndarray:
