@@ -49,7 +49,7 @@ def test_simulation_based_calibration(options):
 
 
 def test_simulation_based_calibration_sees_a_wrong_prior():
-    assert uniformity(ranks(0.45, draws=495)) < harness.FALSE_ALARM
+    assert uniformity(ranks(0.2, draws=495)) < harness.FALSE_ALARM
 
 
 @pytest.mark.parametrize("parts", KERNELS.values(), ids=KERNELS.keys())
