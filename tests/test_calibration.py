@@ -39,7 +39,7 @@ def uniformity(found: np.ndarray) -> float:
 METHODS = {
     "default": {"draws": 495},
     "mh": {"method": "mh", "proposal": "one-at-a-time", "draws": 1_980},
-    "case-control": {"method": "two-stage", "surrogate": tb.CaseControl(40), "draws": 3_960},
+    "subsample": {"method": "two-stage", "surrogate": tb.Subsample(100), "draws": 1_980},
 }
 
 
