@@ -19,23 +19,9 @@ def main() -> None:
     fits = {
         "mh": tb.fit(FORMULA, data, method="mh", proposal="one-at-a-time", draws=10_000, **common),
         "block_mh": tb.fit(FORMULA, data, method="mh", proposal="random-walk", draws=20_000, **common),
-        "subsample": tb.fit(
-            FORMULA,
-            data,
-            method="two-stage",
-            surrogate=tb.Subsample(1_400),
-            proposal="one-at-a-time",
-            draws=10_000,
-            **common,
-        ),
+        "subsample": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Subsample(1_400), draws=10_000, **common),
         "case_control": tb.fit(
-            FORMULA,
-            data,
-            method="two-stage",
-            surrogate=tb.CaseControl(1_000),
-            proposal="one-at-a-time",
-            draws=10_000,
-            **common,
+            FORMULA, data, method="two-stage", surrogate=tb.CaseControl(1_000), draws=10_000, **common
         ),
         "taylor": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(), draws=10_000, **common),
         "taylor_1000": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(1_000), draws=10_000, **common),
