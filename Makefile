@@ -1,9 +1,10 @@
-# One environment for everything; rebuilt when the project's requirements change.
+# One environment for everything, and one for the peers; each is rebuilt when its requirements change.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
+PEERS := .venv-peers
 
-.PHONY: demo test test-long bench lint clean
+.PHONY: demo test test-long bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
@@ -17,16 +18,25 @@ test-long: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)/python -m benchmarks
 
+bench-peers: $(VENV)/ready $(PEERS)/ready
+	$(RUN)/python -m benchmarks.peers
+
 lint: $(VENV)/ready
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(PEERS)
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(PEERS)/ready: benchmarks/peers/requirements.txt
+	rm -rf $(PEERS)
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@

@@ -1,4 +1,4 @@
-"""The vectorisable exp and log1p against long double, and compiling without a cache folder."""
+"""The vectorisable exp, log1p, log and erfcx against long double, and compiling without a cache folder."""
 
 import math
 
@@ -6,7 +6,9 @@ import numba.core.caching
 import numpy as np
 import pytest
 
-from tallbayes.compiled import compiled, exp_negative, log1p_unit
+from scipy import special
+
+from tallbayes.compiled import compiled, erfcx, exp, exp_negative, log, log1p_unit
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")
@@ -22,6 +24,24 @@ def exp_all(t, out):
 def log1p_all(e, out):
     for i in range(e.size):
         out[i] = log1p_unit(e[i])
+
+
+@compiled()
+def exp_any_all(t, out):
+    for i in range(t.size):
+        out[i] = exp(t[i])
+
+
+@compiled()
+def log_all(x, out):
+    for i in range(x.size):
+        out[i] = log(x[i])
+
+
+@compiled()
+def erfcx_all(t, out):
+    for i in range(t.size):
+        out[i] = erfcx(t[i])
 
 
 def applied(loop, values):
@@ -92,6 +112,61 @@ def test_log1p_unit():
 @pytest.mark.parametrize(("e", "expected"), [(0.0, 0.0), (-0.0, 0.0), (1.0, math.log(2)), (math.nan, math.nan)])
 def test_log1p_unit_at_the_ends(e, expected):
     assert log1p_unit(e) == pytest.approx(expected, rel=3 * EPS, abs=0, nan_ok=True)
+
+
+@exact
+def test_exp(arguments):
+    for t in (arguments, -arguments, np.random.default_rng(3).uniform(700, 709.4, 10_000)):
+        t = t[t <= 709.4]
+        error = relative_error(applied(exp_any_all, t), np.exp(t.astype(np.longdouble)))
+        assert (error <= 5.5e-16 + 2.3e-16 * np.abs(t)).all()
+
+
+@pytest.mark.parametrize(
+    ("t", "expected"),
+    [
+        (0.0, 1.0),
+        (-708.0, math.exp(-708)),
+        (-709.0, math.exp(-708)),
+        (-math.inf, math.exp(-708)),
+        (709.4, math.exp(709.4)),
+        (709.9, math.inf),
+        (1e308, math.inf),
+        (math.inf, math.inf),
+        (math.nan, math.nan),
+    ],
+)
+def test_exp_at_the_ends(t, expected):
+    tolerance = 5.5e-16 + 2.3e-16 * 710
+    assert exp(t) == pytest.approx(expected, rel=tolerance, abs=0, nan_ok=True)
+    assert applied(exp_any_all, np.full(9, t)) == pytest.approx(expected, rel=tolerance, abs=0, nan_ok=True)
+
+
+@exact
+def test_log():
+    rng = np.random.default_rng(4)
+    x = np.concatenate(
+        [10 ** rng.uniform(-307.6, 308.2, 200_000), rng.uniform(0.4, 2.1, 200_000), 2.0 ** np.arange(-9, 9)]
+    )
+    beside = (2.0 ** np.arange(-1022, 1023))[:, None] * (1 + EPS * np.arange(-3, 4))
+    x = np.concatenate([x, beside.ravel()[beside.ravel() >= np.finfo(float).tiny]])
+    truth = np.log(x.astype(np.longdouble))
+    assert (np.abs(applied(log_all, x) - truth) <= 5e-16 * (1 + np.abs(truth))).all()
+
+
+@pytest.mark.parametrize("x", [math.nan, math.inf, -math.inf])
+def test_log_shows_what_is_no_number(x):
+    assert math.isnan(log(x))
+    assert np.isnan(applied(log_all, np.full(9, x))).all()
+
+
+def test_erfcx():
+    # scipy's own is good to 2 eps. Here the polynomial and two divisions take some six roundings of numbers near
+    # the result.
+    t = np.concatenate([np.linspace(0, 30, 200_001), 10 ** np.random.default_rng(5).uniform(-300, 300, 100_000)])
+    assert (relative_error(applied(erfcx_all, t), special.erfcx(t)) <= 8 * EPS).all()
+    assert erfcx(0.0) == pytest.approx(1.0, rel=4 * EPS)
+    assert math.isnan(erfcx(math.nan))
 
 
 def test_compiles_without_a_cache_folder(monkeypatch):

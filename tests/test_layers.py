@@ -16,6 +16,10 @@ ORDER = [
     "families",
     "priors",
     "rowmath",
+    "urn",
+    "remainders",
+    "systematic",
+    "track",
     "rows",
     "likelihood",
     "models",
@@ -30,6 +34,7 @@ ORDER = [
     "compare",
     "plots",
     "datasets",
+    "methods",
     "fit",
     "cli",
 ]

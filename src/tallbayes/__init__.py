@@ -2,13 +2,15 @@
 
 from tallbayes import datasets, plots
 from tallbayes.compare import compare, compare_parameters
-from tallbayes.families import Bernoulli
-from tallbayes.fit import fit, make_kernel, sample
+from tallbayes.families import Bernoulli, Binomial, Poisson
+from tallbayes.fit import fit, sample
 from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
+from tallbayes.methods import make_kernel
 from tallbayes.mode import SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal
+from tallbayes.priors import Normal, StudentT
 from tallbayes.result import Fit, load
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
 from tallbayes.surrogates.taylor import Taylor
@@ -18,14 +20,18 @@ __version__ = "0.1.0"
 __all__ = [
     "GLM",
     "Bernoulli",
+    "Binomial",
     "CaseControl",
     "Fit",
     "Metropolis",
     "Normal",
+    "Poisson",
     "SeparationWarning",
     "Stratified",
+    "StudentT",
     "Subsample",
     "Taylor",
+    "Thinned",
     "TwoStage",
     "compare",
     "compare_parameters",

@@ -18,25 +18,31 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tallbayes.priors import Normal
+    from tallbayes.families import Family
+    from tallbayes.priors import CoefficientPrior
     from tallbayes.result import Fit
     from tallbayes.surrogates import Description
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
-# Repeated from fit.py and datasets.py, which take too long to import for a help text; a test compares them.
-METHODS = ("auto", "mh", "two-stage")
+# Repeated from methods.py and datasets.py, which take too long to import for a help text; a test compares them.
+METHODS = ("auto", "thinned", "two-stage", "mh")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
 
-PRIOR = re.compile(r"(?:(.+)=)?\s*normal\(([^,()]+),([^,()]+)\)\s*", re.IGNORECASE)
+PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
+FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
 SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
-PRIOR_HELP = """"normal(MEAN, SD)" for all coefficients, or "NAME=normal(MEAN, SD)" for one; the latter may be
-repeated.  [default: normal(0, 10)]"""
-METHOD_HELP = "mh looks at all rows for every proposal, two-stage only for those that pass a surrogate."
+FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN),
+binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
+FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
+PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
+one; the latter may be repeated.  [default: normal(0, 10)]"""
+METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
+proposals that pass a surrogate, mh at all rows for every proposal."""
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 EPILOG = """\b
 Exit codes:
@@ -70,8 +76,8 @@ class Commands(click.Group):
 def main() -> None:
     """Exact Bayesian regression on millions of rows.
 
-    A cheap surrogate screens what a Markov chain proposes, and all rows decide on what is left: the posterior
-    is that of the full data, at a fraction of its cost.
+    A Markov chain looks at a handful of rows a draw, or at all rows for those proposals only that a cheap
+    surrogate lets pass. Either way the posterior is that of the full data, at a fraction of its cost.
 
     \b
     A first session:
@@ -82,20 +88,41 @@ def main() -> None:
     """
 
 
-def _priors(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> Normal | dict[str, Normal] | None:
-    """One prior for all coefficients, or priors by coefficient."""
-    from tallbayes.priors import Normal
+def _family(ctx: click.Context, param: click.Parameter, text: str) -> Family:
+    """The family that the text describes."""
+    from tallbayes.families import NAMES
 
-    found: dict[str, Normal] = {}
+    name, inside = found.groups() if (found := FAMILY.fullmatch(text)) else ("", None)
+    arguments = [part.strip() for part in inside.split(",")] if inside else []
+    try:
+        return NAMES[name.lower() if all(arguments) else ""](*arguments)
+    except (KeyError, TypeError) as error:
+        raise click.BadParameter(f"{text!r} is not like {FAMILIES}") from error
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}") from error
+
+
+def _priors(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> CoefficientPrior | dict[str, CoefficientPrior] | None:
+    """One prior for all coefficients, or priors by coefficient."""
+    from tallbayes.priors import Normal, StudentT
+
+    kinds: dict[str, tuple[Callable[..., CoefficientPrior], int]] = {"normal": (Normal, 2), "student_t": (StudentT, 3)}
+    found: dict[str, CoefficientPrior] = {}
     for text in texts:
         match = PRIOR.fullmatch(text)
-        if match is None:
-            raise click.BadParameter(f"{text!r} is not like 'normal(0, 10)' or 'fico=normal(0, 2.5)'")
+        kind, count = kinds[match[2].lower()] if match else (Normal, 0)
+        numbers = match[3].split(",") if match else []
+        if match is None or len(numbers) != count:
+            raise click.BadParameter(
+                f"{text!r} is not like 'normal(0, 10)', 'student_t(4, 0, 2.5)' or 'fico=normal(0, 2.5)'"
+            )
         name = (match[1] or "").strip()
         if name in found:
             raise click.BadParameter(f"there are two priors for {name or 'all coefficients'}; give one")
         try:
-            found[name] = Normal(float(match[2]), float(match[3]))
+            found[name] = kind(*map(float, numbers))
         except ValueError as error:
             raise click.BadParameter(f"{text!r}: {error}") from error
     if "" in found and len(found) > 1:
@@ -137,7 +164,7 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @click.argument("formula")
 @click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
 @FORCE
-@click.option("--family", type=click.Choice(["bernoulli"]), default="bernoulli", show_default=True)
+@click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
 @click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
@@ -155,17 +182,22 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
     """Fit a Bayesian regression to all rows of the data.
 
     DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
-    outcome (0 or 1) on the left of ~ and what explains it on the right. The posterior is printed as a table,
-    progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
+    outcome (0 or 1, or counts with other families) on the left of ~ and what explains it on the right. The
+    posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was
+    drawn.
 
     \b
     Examples:
       tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc
       tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
       tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
+      tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
     """
-    if options["method"] == "mh" and (options["surrogate"] or options["subchain"] is not None):
+    screened = options["surrogate"] is not None or options["subchain"] is not None
+    if options["method"] == "mh" and screened:
         raise click.UsageError("--surrogate and --subchain are for two-stage; --method mh looks at all rows")
+    if options["method"] == "thinned" and (screened or options["proposal"] is not None):
+        raise click.UsageError("--surrogate, --subchain and --proposal are for two-stage; --method thinned has its own")
     if out is not None:
         _refuse(out, force)
 

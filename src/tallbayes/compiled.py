@@ -1,7 +1,7 @@
 """How loops are compiled: cached on disk, vectorised, and with elementary functions that LLVM can vectorise.
 
-A call to libm's `exp` or `log1p` inside a loop keeps LLVM from using vector registers. The two functions here are
-plain arithmetic, so a loop around them becomes AVX code; both are accurate to a few units in the last place.
+A call to libm's `exp` or `log1p` inside a loop keeps LLVM from using vector registers. The functions here are plain
+arithmetic, so a loop around them becomes AVX code; they are accurate to a few units in the last place.
 """
 
 from __future__ import annotations
@@ -38,11 +38,22 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
 @njit(inline="always")
 def exp_negative(t):  # type: ignore[no-untyped-def]
-    """`exp(t)` for t <= 0: 2^k times a polynomial for 2^r with |r| <= 1/2; flushed to e^-708 below that.
+    """`exp(t)` for t <= 0, flushed to e^-708 below that.
 
     The relative error is below 5.5e-16 + 2.3e-16 |t|, and the absolute error below 4e-16.
     """
-    s = max(t, -708.0) * 1.4426950408889634
+    return _power_of_two(max(t, -708.0) * 1.4426950408889634)
+
+
+@njit(inline="always")
+def exp(t):  # type: ignore[no-untyped-def]
+    """`exp(t)` for any t: flushed to e^-708 below -708, infinite above 709.4; the relative error is as above."""
+    return _power_of_two(min(max(t, -708.0), 709.9) * 1.4426950408889634)
+
+
+@njit(inline="always")
+def _power_of_two(s):  # type: ignore[no-untyped-def]
+    """2^s as 2^k times a polynomial for 2^r with |r| <= 1/2."""
     k = np.rint(s)
     r = s - k
     r2 = r * r
@@ -67,3 +78,30 @@ def log1p_unit(e):  # type: ignore[no-untyped-def]
     high = (0.11111095430673142 + 0.09091429900236955 * z) + (0.07681838124445817 + 0.06795652742789947 * z) * z2
     top = 0.04940394524382393 + 0.08890381913056651 * z
     return 2.0 * s * (low + (high + top * z4) * z4)
+
+
+@njit(inline="always")
+def log(x):  # type: ignore[no-untyped-def]
+    """`log(x)` for positive normal x with an absolute error below 5e-16 (1 + |log x|); not a number for inf and nan."""
+    bits = np.float64(x).view(np.int64)
+    mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    nothing = x - x  # the bits of a NaN look like a number, but it must be seen
+    return np.float64((bits >> 52) - 1023) * 0.6931471805599453 + (log1p_unit(mantissa - 1.0) + nothing)
+
+
+@njit(inline="always")
+def erfcx(t):  # type: ignore[no-untyped-def]
+    """`exp(t^2) erfc(t)` for t >= 0: (1 + 2t) times it is a polynomial in (t - 3.75) / (t + 3.75)."""
+    q = (t - 3.75) / (t + 3.75)
+    q2 = q * q
+    q4 = q2 * q2
+    q8 = q4 * q4
+    a = (1.2375126308378275 - 0.14024059858554522 * q) + (0.0035854154854663067 + 0.08227673848999159 * q) * q2
+    b = (-0.10880393014193915 + 0.09230432116435616 * q) + (-0.058693398584491845 + 0.028362277371370044 * q) * q2
+    c = (-0.00974657962081509 + 0.0017556261692276722 * q) + (0.00029371408777227685 - 0.0002901553656394713 * q) * q2
+    d = (5.164737123871838e-05 + 2.238759272534769e-05 * q) + (-1.143961526007595e-05 - 9.79297529099823e-07 * q) * q2
+    e = (1.7438577411359181e-06 - 5.0816911811698186e-08 * q) + (
+        -2.4996538037405243e-07 + 1.8778501156468795e-08 * q
+    ) * q2
+    f = 3.256499083798513e-08 - 1.952790162974837e-09 * q - 2.7293941332533855e-09 * q2
+    return ((a + b * q4) + (c + d * q4) * q8 + (e + f * q4) * (q8 * q8)) / (1.0 + 2.0 * t)

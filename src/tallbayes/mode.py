@@ -71,7 +71,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     start = model.derivatives(theta)
     _refuse_collinear(model.coefficients, largest, start.curvature[0])
     if model.rows.size > 4 * PILOT_ROWS:
-        pilot = model.rows.sample({0: PILOT_ROWS, 1: PILOT_ROWS}, rng, by="outcome")
+        pilot = model.rows.pilot(2 * PILOT_ROWS, rng)
         request = LogLikelihoodDerivatives(model.family.tag)
         theta = _climb(lambda at: pilot.sum(request, at), model.prior, theta).theta
     top = _climb(model.derivatives, model.prior, theta)
@@ -123,7 +123,7 @@ def _climb(derivatives: Callable[[Array], Derivatives], prior: Prior, theta: Arr
 
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
     """Posterior precision, a factor of its inverse, and the Newton step."""
-    precision = here.curvature[0] + np.diag(prior.precision)
+    precision = here.curvature[0] + np.diag(prior.precision(theta))
     # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
     scale = 1 / np.sqrt(np.diag(precision))
     root = np.linalg.cholesky(precision * np.outer(scale, scale))

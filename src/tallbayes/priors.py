@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,27 +32,52 @@ class Normal:
             raise ValueError(f"prior sd must be a positive number, not {self.sd}")
 
 
+@dataclass(frozen=True)
+class StudentT:
+    """Student-t prior for one coefficient, or for all of them: weak where the data speak, and with long tails.
+
+    >>> StudentT(4, 0, 2.5)
+    StudentT(df=4, mean=0, scale=2.5)
+    """
+
+    df: float
+    mean: float = 0.0
+    scale: float = 2.5
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.df) and self.df > 0):
+            raise ValueError(f"prior df must be a positive number, not {self.df}")
+        if not np.isfinite(self.mean):
+            raise ValueError(f"prior mean must be a finite number, not {self.mean}")
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"prior scale must be a positive number, not {self.scale}")
+
+
+CoefficientPrior = Normal | StudentT
+AnyPrior = CoefficientPrior | Mapping[str, CoefficientPrior]
+
 DEFAULT = Normal(0.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Prior:
-    """The joint prior of all coefficients: independent Normals with these means and sds.
+    """The joint prior of all coefficients: independent Student-t densities, Normal where `df` is infinite.
 
     Every method takes one parameter vector of shape (p,) or several of shape (chains, p).
     """
 
     mean: Array
-    sd: Array
+    scale: Array
+    df: Array
 
     @classmethod
-    def of(cls, prior: Normal | Mapping[str, Normal] | None, coefficients: Sequence[str]) -> Prior:
+    def of(cls, prior: AnyPrior | None, coefficients: Sequence[str]) -> Prior:
         """One prior for all coefficients, or priors by coefficient name (the rest get Normal(0, 10)).
 
-        >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"]).sd
+        >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"]).scale
         array([10.,  1.])
         """
-        if prior is None or isinstance(prior, Normal):
+        if prior is None or isinstance(prior, CoefficientPrior):
             chosen = [prior or DEFAULT] * len(coefficients)
         elif isinstance(prior, Mapping):
             for name in prior:
@@ -60,27 +87,58 @@ class Prior:
                     raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
             chosen = [prior.get(name, DEFAULT) for name in coefficients]
         else:
-            raise TypeError(f"prior must be tb.Normal or a dict of them by coefficient, not {type(prior).__name__}")
+            raise TypeError(
+                f"prior must be tb.Normal, tb.StudentT or a dict of them by coefficient, not {type(prior).__name__}"
+            )
         for one in chosen:
-            if not isinstance(one, Normal):
-                raise TypeError(f"a coefficient's prior must be tb.Normal, not {type(one).__name__}")
-        return cls(np.array([one.mean for one in chosen], float), np.array([one.sd for one in chosen], float))
+            if not isinstance(one, CoefficientPrior):
+                raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
+        scales = [one.sd if isinstance(one, Normal) else one.scale for one in chosen]
+        dfs = [np.inf if isinstance(one, Normal) else one.df for one in chosen]
+        return cls(np.array([one.mean for one in chosen], float), np.array(scales, float), np.array(dfs, float))
+
+    @property
+    def normal(self) -> bool:
+        """Whether all coefficients have Normal priors."""
+        return bool(np.isinf(self.df).all())
 
     def log_density(self, theta: Array) -> Array:
         """Log density, with its constant."""
-        z = (theta - self.mean) / self.sd
-        constant = np.log(self.sd).sum() + 0.5 * self.sd.size * np.log(2 * np.pi)
-        return np.asarray(-0.5 * (z * z).sum(-1) - constant)
+        z = (theta - self.mean) / self.scale
+        kernel = np.where(np.isinf(self.df), -0.5 * z * z, -0.5 * (self._df + 1) * np.log1p(z * z / self._df))
+        return np.asarray(kernel.sum(-1) - self._log_constant)
 
     def gradient(self, theta: Array) -> Array:
         """Gradient of the log density."""
-        return (self.mean - theta) / self.sd**2
+        return np.asarray(self.precision(theta) * (self.mean - theta))
 
-    @property
-    def precision(self) -> Array:
-        """Minus the curvature of the log density: one number a coefficient."""
-        return 1 / self.sd**2
+    def precision(self, theta: Array) -> Array:
+        """The precision of the Normal density with the same mean and the same slope at theta.
+
+        For a Normal prior that is minus the curvature. For a Student-t prior it is larger, and unlike the curvature
+        always positive.
+        """
+        z = (theta - self.mean) / self.scale
+        return np.asarray(np.where(np.isinf(self.df), 1.0, (self._df + 1) / (self._df + z * z)) / self.scale**2)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draws of shape (size, p)."""
-        return self.mean + self.sd * rng.standard_normal((size, self.mean.size))
+        z = rng.standard_normal((size, self.mean.size))
+        for j in np.flatnonzero(np.isfinite(self.df)):
+            z[:, j] = rng.standard_t(self.df[j], size)
+        return self.mean + self.scale * z
+
+    @property
+    def _df(self) -> Array:
+        """Degrees of freedom, with some number where they are infinite and not used."""
+        return np.where(np.isinf(self.df), 1.0, self.df)
+
+    @cached_property
+    def _log_constant(self) -> float:
+        total = float(np.log(self.scale).sum())
+        for df in self.df:
+            if np.isinf(df):
+                total += 0.5 * math.log(2 * math.pi)
+            else:
+                total += 0.5 * math.log(df * math.pi) + math.lgamma(df / 2) - math.lgamma((df + 1) / 2)
+        return total

@@ -25,12 +25,16 @@ class Move(NamedTuple):
     column: int | None = None  # the only coefficient that differs, if it is the same for all chains
 
 
-class Proposal(Protocol):
-    """Makes moves for several chains at once, each from its own generator."""
+class Named(Protocol):
+    """Whatever a kernel makes its proposals with."""
 
     @property
     def name(self) -> str:
-        """What it is called where it is chosen by text."""
+        """What it is called in results, and where it is chosen by text."""
+
+
+class Proposal(Named, Protocol):
+    """Makes moves for several chains at once, each from its own generator."""
 
     @property
     def updates(self) -> int:

@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import tempfile
+import textwrap
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes import diagnostics, families
 from tallbayes.data import check, read
 from tallbayes.diagnostics import Diagnostics
+from tallbayes.families import Bernoulli, Family, Poisson
 from tallbayes.formula import Formula
 
 if TYPE_CHECKING:
@@ -30,8 +32,14 @@ Array = NDArray[np.float64]
 
 FORMAT_VERSION = 1
 ATTRIBUTE = "tallbayes"
+INDENT, WIDTH = 13, 110  # of the story that a printed fit tells
 PREDICTED_AT_ONCE = 2**20  # linear predictors held in memory: 8 MB of them
-METHODS = {"mh": "Metropolis-Hastings", "two-stage": "two-stage Metropolis-Hastings"}
+BERNOULLI = Bernoulli()
+METHODS = {
+    "mh": "Metropolis-Hastings",
+    "two-stage": "two-stage Metropolis-Hastings",
+    "thinned": "two-stage Metropolis-Hastings with a thinned second stage",
+}
 
 
 class Fit:
@@ -54,7 +62,7 @@ class Fit:
         sample_stats: xr.Dataset,
         stats: dict[str, Any],
         formula: Formula | None = None,
-        family: str = "bernoulli",
+        family: Family = BERNOULLI,
         offset: str | None = None,
         has_offset: bool = False,
     ) -> None:
@@ -145,6 +153,8 @@ class Fit:
     ) -> pd.DataFrame:
         """Posterior mean and interval of each row's expected outcome, from evenly spaced draws.
 
+        That is a probability, for counts of successes their expected share, and for Poisson counts the expected count
+        at the exposure that `new_data` has.
         An offset that was a column of the data is read from `new_data`. Where the model was fitted with an
         array of offsets, give `offset`: one number per row, or one for all.
 
@@ -163,7 +173,7 @@ class Fit:
             raise ValueError(f"interval must lie between 0 and 1, got {interval}")
         X = self.formula.apply(new_data)
         added = self._offset(new_data, offset, X.shape[1])
-        mean = families.resolve(self.family).mean
+        mean = self.family.mean
         every = self.draws.reshape(-1, len(X))
         beta = every[np.linspace(0, len(every) - 1, min(draws, len(every))).round().astype(int)]
         place = np.array([[1 - interval], [1 + interval]]) / 2 * (len(beta) - 1)  # among sorted draws
@@ -200,6 +210,14 @@ class Fit:
             raise ValueError(f"offset has shape {added.shape}, but the data has {rows} rows")
         if not np.isfinite(added).all():
             raise ValueError("offset has missing or infinite values; give a number for every row")
+        if isinstance(self.family, Poisson) and self.family.exposure is not None:
+            frame = read(new_data, [self.family.exposure])
+            check(frame)
+            try:
+                exposure = frame[self.family.exposure].to_numpy(dtype=float)
+            except (TypeError, ValueError):
+                raise ValueError(f"exposure {self.family.exposure!r} must be numbers") from None
+            added = added + self.family.log_exposure(exposure)
         return np.broadcast_to(added, rows)
 
     def to_arviz(self) -> xr.DataTree:
@@ -227,7 +245,7 @@ class Fit:
             "format": FORMAT_VERSION,
             "stats": self.stats,
             "formula": None if self.formula is None else self.formula.to_json(),
-            "family": self.family,
+            "family": families.to_json(self.family),
             "offset": self.offset,
             "has_offset": self.has_offset,
         }
@@ -251,24 +269,38 @@ class Fit:
     def _story(self) -> str:
         """How the run went, in a few lines."""
         stats, (chains, draws, _) = self.stats, self.draws.shape
-        rows = f"{stats['rows_per_draw']:,.0f} touched per draw, of {stats['rows']:,}"
+        rows = f"{_few(stats['rows_per_draw'])} touched per draw, of {stats['rows']:,}"
         if stats["distinct_rows"] != stats["rows"]:
             rows += f" ({stats['distinct_rows']:,} distinct)"
         if stats["surrogate_rows_per_draw"]:
-            rows += f", and {stats['surrogate_rows_per_draw']:,.0f} of the surrogate"
-        line = "\n" + " " * 13
+            rows += f", and {_few(stats['surrogate_rows_per_draw'])} of the surrogate"
+        method = METHODS.get(stats["method"], stats["method"])
         story = {
-            "method": METHODS.get(stats["method"], stats["method"])
-            + (", exact" if stats["exact"] else ", approximate"),
-            "draws": f"{chains} chain{'s' if chains > 1 else ''} x {draws:,}"
-            + (", interrupted" if stats["interrupted"] else ""),
-            "acceptance": ", ".join(f"{stage} {share:.3f}" for stage, share in stats["acceptance"].items()),
-            "rows": rows,
-            "seconds": ", ".join(f"{phase} {time:.2f}" for phase, time in stats["seconds"].items()),
-            "convergence": line.join(self.problems()) or "nothing speaks against it",
-            "warnings": line.join(stats["warnings"]),
+            "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
+            "chosen": [f"because {stats['why']}"] if stats["why"] else [],
+            "draws": [
+                f"{chains} chain{'s' if chains > 1 else ''} x {draws:,}"
+                + (", interrupted" if stats["interrupted"] else "")
+            ],
+            "acceptance": [", ".join(f"{stage} {share:.3f}" for stage, share in stats["acceptance"].items())],
+            "rows": [rows],
+            "seconds": [", ".join(f"{phase} {time:.2f}" for phase, time in stats["seconds"].items())],
+            "convergence": self.problems() or ["nothing speaks against it"],
+            "warnings": stats["warnings"],
         }
-        return "\n".join(f"{title:<12} {text}" for title, text in story.items() if text)
+        return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))
+
+
+def _entry(title: str, sentences: list[str]) -> str:
+    """A title and what there is to say about it, each sentence on lines of its own."""
+    wrap = textwrap.TextWrapper(WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
+    lines = [line for sentence in sentences for line in wrap.wrap(sentence)]
+    return f"{title:<{INDENT}}" + ("\n" + " " * INDENT).join(lines)
+
+
+def _few(rows: float) -> str:
+    """A number of rows per draw; with thinning it is often below one."""
+    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -327,7 +359,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
         sample_stats=tree["sample_stats"].to_dataset(),
         stats=state["stats"],
         formula=None if state["formula"] is None else Formula.from_json(state["formula"]),
-        family=state["family"],
+        family=families.resolve(state["family"]),
         offset=state["offset"],
         has_offset=state["has_offset"],
     )
@@ -347,6 +379,7 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
     stats = {
         "exact": True,
         "method": "two-stage",
+        "why": "",
         "acceptance": {"stage 1": 0.41, "stage 2": 0.93},
         "rows_per_draw": 410.0,
         "surrogate_rows_per_draw": 50.0,

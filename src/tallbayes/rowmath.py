@@ -5,20 +5,29 @@ the first-level cache. A block's sum is computed by one thread and the block sum
 answer has the same bits for any number of threads. Each chunk of x is loaded from memory once for all parameter
 vectors.
 
-Shapes: x (p, n), one contiguous run per column; params (k, p); offset and weights (n,) or None.
+Shapes: x (p, n), one contiguous run per column; y (n,); params (k, p); offset and weights (n,) or None.
 """
 
 from __future__ import annotations
+
+import threading
 
 import numpy as np
 from numba import prange, types
 from numba.extending import overload
 
 from tallbayes.compiled import compiled
-from tallbayes.families import chunk_derivatives, chunk_value
+from tallbayes.families.terms import chunk_derivatives, chunk_value
 
 CHUNK = 512
 MOST_BLOCKS = 256
+
+# Row evaluations up to which one thread makes a pass alone. It is hardly slower, and on a busy machine far faster:
+# there a thread that waits for its share of a small pass waits for a time slice.
+SERIAL = 1 << 17
+
+# A pass is parallel inside, and parallel regions may not be started from several threads at once.
+ONE_PASS = threading.Lock()
 
 
 def block_length(rows: int) -> int:
@@ -91,7 +100,7 @@ def predictor(x, offset, theta, start, stop, eta):
 
 
 @compiled()
-def block_values(tag, x, offset, weights, params, start, stop, sums):
+def block_values(tag, x, y, offset, weights, params, start, stop, sums):
     """Log-likelihood of each parameter vector on the rows start..stop: sums (k,)."""
     buffer = np.empty(CHUNK)
     sums[:] = 0.0
@@ -100,29 +109,29 @@ def block_values(tag, x, offset, weights, params, start, stop, sums):
         eta = buffer[: high - low]
         for k in range(params.shape[0]):
             predictor(x, offset, params[k], low, high, eta)
-            sums[k] += chunk_value(tag, eta, _part(weights, low, high))
+            sums[k] += chunk_value(tag, y[low:high], eta, _part(weights, low, high))
 
 
 @compiled(parallel=True)
-def values(tag, x, offset, weights, params, length, sums):
+def values(tag, x, y, offset, weights, params, length, sums):
     """Log-likelihood of each parameter vector by blocks: sums (blocks, k)."""
     n = x.shape[1]
     for block in prange(sums.shape[0]):
         start = block * length
-        block_values(tag, x, offset, weights, params, start, min(n, start + length), sums[block])
+        block_values(tag, x, y, offset, weights, params, start, min(n, start + length), sums[block])
 
 
 @compiled()
-def serial_values(tag, x, offset, weights, params, length, sums):
+def serial_values(tag, x, y, offset, weights, params, length, sums):
     """The same by one thread: for small data, waking the others costs more than they save."""
     n = x.shape[1]
     for block in range(sums.shape[0]):
         start = block * length
-        block_values(tag, x, offset, weights, params, start, min(n, start + length), sums[block])
+        block_values(tag, x, y, offset, weights, params, start, min(n, start + length), sums[block])
 
 
 @compiled(parallel=True)
-def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvatures):
+def derivatives(tag, x, y, offset, weights, params, length, sums, gradients, curvatures):
     """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
     p, n = x.shape
     for block in prange(sums.shape[0]):
@@ -136,7 +145,7 @@ def derivatives(tag, x, offset, weights, params, length, sums, gradients, curvat
             eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
             for k in range(params.shape[0]):
                 predictor(x, offset, params[k], low, high, eta)
-                sums[block, k] += chunk_derivatives(tag, eta, _part(weights, low, high), first, second)
+                sums[block, k] += chunk_derivatives(tag, y[low:high], eta, _part(weights, low, high), first, second)
                 for a in range(p):
                     xa = x[a, low:high]
                     slope = 0.0
@@ -187,7 +196,7 @@ def predictors(x, offset, params, length, eta):
 
 
 @compiled()
-def block_moved_values(tag, eta, column, weights, chains, steps, start, stop, sums):
+def block_moved_values(tag, y, eta, column, weights, chains, steps, start, stop, sums):
     """Log-likelihood at eta[chains[k]] + steps[k] * column on the rows start..stop, without changing eta."""
     buffer = np.empty(CHUNK)
     sums[:] = 0.0
@@ -198,25 +207,25 @@ def block_moved_values(tag, eta, column, weights, chains, steps, start, stop, su
             here, step = eta[chains[k], low:high], steps[k]
             for i in range(moved.size):
                 moved[i] = here[i] + step * x[i]
-            sums[k] += chunk_value(tag, moved, _part(weights, low, high))
+            sums[k] += chunk_value(tag, y[low:high], moved, _part(weights, low, high))
 
 
 @compiled(parallel=True)
-def moved_values(tag, eta, column, weights, chains, steps, length, sums):
+def moved_values(tag, y, eta, column, weights, chains, steps, length, sums):
     """Log-likelihood at eta[chains[k]] + steps[k] * column by blocks: sums (blocks, k)."""
     n = eta.shape[1]
     for block in prange(sums.shape[0]):
         start = block * length
-        block_moved_values(tag, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
+        block_moved_values(tag, y, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
 
 
 @compiled()
-def serial_moved_values(tag, eta, column, weights, chains, steps, length, sums):
+def serial_moved_values(tag, y, eta, column, weights, chains, steps, length, sums):
     """The same by one thread."""
     n = eta.shape[1]
     for block in range(sums.shape[0]):
         start = block * length
-        block_moved_values(tag, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
+        block_moved_values(tag, y, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
 
 
 @compiled(parallel=True)
@@ -230,24 +239,6 @@ def move(eta, column, chains, steps, length):
             here, step = eta[chains[k], start:stop], steps[k]
             for i in range(here.size):
                 here[i] += step * x[i]
-
-
-@compiled(parallel=True)
-def lengths(x, factor, length, out):
-    """|factor' x_i| for every row: how far the row's eta moves when the posterior moves by one sd."""
-    p, n = x.shape
-    for block in prange(-(-n // length)):
-        buffer = np.empty(CHUNK)
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
-            eta, squares = buffer[: stop - start], out[start:stop]
-            squares[:] = 0.0
-            for j in range(p):
-                predictor(x, None, factor[:, j], start, stop, eta)
-                for i in range(eta.size):
-                    squares[i] += eta[i] * eta[i]
-            for i in range(squares.size):
-                squares[i] = np.sqrt(squares[i])
 
 
 @compiled(parallel=True)

@@ -1,8 +1,9 @@
 """Rows: the one door to the data.
 
-Samplers hold no arrays. They ask for sums over all rows (`sum`), for a fixed weighted subsample (`sample`), or for
-a linear predictor that stays with the rows and is moved one column at a time (`track`). Whatever answers these
-calls can feed every sampler: `MemoryRows` does it from memory. Rows also count what they are asked: `touched` is
+Samplers hold no arrays. They ask for sums over all rows (`sum`), for a fixed weighted subsample (`sample`), for rows
+drawn in proportion to bounds on what an expansion leaves out of them (`remainders`), or for a linear predictor that
+stays with the rows and is moved one column at a time (`track`). Whatever answers these calls can feed every sampler:
+`MemoryRows` does it from memory. Rows also count what they are asked: `touched` is
 the number of (row, parameter vector) pairs that passed the door.
 """
 
@@ -16,7 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import rowmath
-from tallbayes.families import Bernoulli
+from tallbayes.families import Family, Tag
+from tallbayes.remainders import Remainders
+from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.systematic import systematic
+from tallbayes.track import Track
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -33,22 +38,16 @@ class Derivatives(NamedTuple):
 class LogLikelihood(NamedTuple):
     """Ask `rows.sum` for log-likelihoods."""
 
-    family: Any
+    family: Tag
 
 
 class LogLikelihoodDerivatives(NamedTuple):
     """Ask `rows.sum` for log-likelihoods with gradient and curvature."""
 
-    family: Any
+    family: Tag
 
 
-# Row evaluations up to which one thread makes a pass alone. It is hardly slower, and on a busy machine far faster:
-# there a thread that waits for its share of a small pass waits for a time slice.
-SERIAL = 1 << 17
 COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
-
-# A pass is parallel inside, and parallel regions may not be started from several threads at once.
-_one_pass = threading.Lock()
 
 
 class MemoryRows:
@@ -88,6 +87,7 @@ class MemoryRows:
         if self._offset is not None:
             self._constant = float(rowmath.products(self._offset[None], weighted, self._length)[0])
         self.touched = 0
+        self._counting = threading.Lock()
 
     @property
     def size(self) -> int:
@@ -104,29 +104,39 @@ class MemoryRows:
         """Sum of the weights: the number of rows that the data had, where no weights were given."""
         return float(self.size if self._weights is None else self._weights.sum())
 
+    def count(self, rows: int) -> None:
+        """Rows pass the door; chains may ask from several threads."""
+        with self._counting:
+            self.touched += rows
+
+    def linear(self, family: Tag, params: Array) -> Array:
+        """The part of the log-likelihood that is linear in the coefficients and needs no pass (see `families`)."""
+        return params @ self._linear + self._constant if family.canonical else np.zeros(len(params))
+
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
         """Sum of `f` over all rows for each parameter vector, in one pass."""
         params = self._vectors(params)
         k, p = params.shape
-        self.touched += self.size * k
+        self.count(self.size * k)
         values = np.empty((self._blocks, k))
-        data = (f.family, self._x, self._offset, self._weights, params)
-        linear = params @ self._linear + self._constant
+        data = (f.family, self._x, self._y, self._offset, self._weights, params)
+        linear = self.linear(f.family, params)
         if isinstance(f, LogLikelihood):
             if self.size * k <= SERIAL:
                 rowmath.serial_values(*data, self._length, values)
             else:
-                with _one_pass:
+                with ONE_PASS:
                     rowmath.values(*data, self._length, values)
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
-        with _one_pass:
+        with ONE_PASS:
             rowmath.derivatives(*data, self._length, values, gradients, lower)
         curvature = lower.sum(0)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
-        return Derivatives(linear + values.sum(0), self._linear + gradients.sum(0), curvature)
+        slope = self._linear if f.family.canonical else 0.0
+        return Derivatives(linear + values.sum(0), slope + gradients.sum(0), curvature)
 
-    def track(self, family: Any, theta: Array) -> Track:
+    def track(self, family: Tag, theta: Array) -> Track:
         """Follow chains, one a row of theta, that move one column at a time."""
         return Track(self, family, theta)
 
@@ -142,32 +152,26 @@ class MemoryRows:
 
     def largest(self) -> Array:
         """The largest absolute value of each column."""
-        self.touched += self.size
-        with _one_pass:
+        self.count(self.size)
+        with ONE_PASS:
             return np.asarray(rowmath.largest(self._x, self._length))
 
-    def expected(self, family: Bernoulli, theta: Array) -> Array:
+    def expected(self, family: Family, theta: Array) -> Array:
         """The expected outcome of each row, times its weight."""
         mean = family.mean(self._predictors(theta)[0])
         return mean if self._weights is None else mean * self._weights
 
-    def cubic_bounds(self, family: Bernoulli, theta: Array, factor: Array, radius: float) -> Array:
-        """How large each row's third-order Taylor remainder can be within `radius` posterior sds of theta.
+    def remainders(self, family: Tag, theta: Array, factor: Array) -> Remainders:
+        """What an expansion at theta leaves out of each row, where theta has the covariance factor @ factor'."""
+        self.count(2 * self.size)
+        data = (self._x, self._y, self._weights, self._offset)
+        with ONE_PASS:
+            return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
 
-        With a_i = |factor' x_i| the row's eta moves by at most radius * a_i, and the remainder is at most
-        weight * sup|third derivative| * (radius a_i)^3 / 6.
-        """
-        self.touched += self.size
-        eta, reach = self._predictors(theta)[0], np.empty(self.size)
-        with _one_pass:
-            rowmath.lengths(self._x, np.asfortranarray(factor), self._length, reach)
-        reach *= radius
-        bounds = np.empty(self.size)
-        for start in range(0, self.size, 1 << 15):
-            part = slice(start, start + (1 << 15))
-            bounds[part] = family.bound3(self._y[part], eta[part] - reach[part], eta[part] + reach[part])
-        bounds *= reach**3 / 6
-        return bounds if self._weights is None else bounds * self._weights
+    def take(self, chosen: Integers) -> MemoryRows:
+        """Some of the rows, with their weights."""
+        self.count(chosen.size)
+        return self._subset(chosen, np.ones(chosen.size) if self._weights is None else self._weights[chosen])
 
     def sample(
         self,
@@ -193,17 +197,30 @@ class MemoryRows:
         if by is None:
             if isinstance(size, Mapping):
                 raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
-            chosen, scale = _systematic(np.arange(self.size), measure, size, rng)
+            chosen, scale = systematic(np.arange(self.size), measure, size, rng)
         else:
             parts = []
             codes = self._stratum(by)
             for code in np.unique(codes):
                 members = np.flatnonzero(codes == code)
                 take = size.get(int(code), members.size) if isinstance(size, Mapping) else size
-                parts.append(_systematic(members, measure, take, rng))
+                parts.append(systematic(members, measure, take, rng))
             chosen = np.concatenate([part[0] for part in parts])
             scale = np.concatenate([part[1] for part in parts])
         return self._subset(chosen, own[chosen] * scale)
+
+    def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
+        """A quick weighted subsample for first guesses, half of it spent on rows in proportion to their outcome.
+
+        Rows are laid end to end in the order they have, each as long as its share, and picked at equal distances.
+        """
+        self.count(size)
+        own = np.ones(self.size) if self._weights is None else self._weights
+        measure = own * (self._y + max(float(own @ self._y / own.sum()), np.finfo(float).tiny))
+        ends = np.cumsum(measure)
+        distance = ends[-1] / size
+        chosen = np.searchsorted(ends, (rng.random() + np.arange(size)) * distance).clip(max=self.size - 1)
+        return self._subset(chosen, own[chosen] * distance / measure[chosen])
 
     def collapsed(self) -> MemoryRows:
         """The same rows with duplicates merged into weighted ones, if a sample shows that it pays; else these rows.
@@ -223,6 +240,11 @@ class MemoryRows:
         rank[order] = np.arange(order.size)
         weights = np.bincount(rank[inverse], self._weights, minlength=first.size).astype(float)
         return self._subset(first[order], weights)
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """Columns, outcomes, offsets and weights, for the compiled loop of a kernel that keeps a few rows."""
+        offset = np.zeros(self.size) if self._offset is None else self._offset
+        return self._x, self._y, offset, np.ones(self.size) if self._weights is None else self._weights
 
     def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
         """A hash of each row's values, or of some rows' only."""
@@ -266,81 +288,8 @@ class MemoryRows:
 
     def _predictors(self, params: ArrayLike) -> Array:
         params = self._vectors(params)
-        self.touched += self.size * len(params)
+        self.count(self.size * len(params))
         eta = np.empty((len(params), self.size))
-        with _one_pass:
+        with ONE_PASS:
             rowmath.predictors(self._x, self._offset, params, self._length, eta)
         return eta
-
-
-class Track:
-    """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
-
-    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding
-    errors pile up with the moves; `refresh` computes the predictors anew.
-    """
-
-    def __init__(self, rows: MemoryRows, family: Any, theta: Array) -> None:
-        self._rows, self._family, self._theta = rows, family, np.array(theta, dtype=float)
-        self.refresh()
-        self.value = self.at(theta, 0, np.arange(len(theta)))
-
-    def refresh(self) -> None:
-        """Compute the linear predictors anew from the coefficients."""
-        self._eta = self._rows._predictors(self._theta)
-
-    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
-        """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
-        rows = self._rows
-        steps = self._steps(theta, column, chains)
-        rows.touched += rows.size * chains.size
-        values = np.empty((rows._blocks, chains.size))
-        data = (self._family, self._eta, rows._x[column], rows._weights, chains, steps)
-        if rows.size * chains.size <= SERIAL:
-            rowmath.serial_moved_values(*data, rows._length, values)
-        else:
-            with _one_pass:
-                rowmath.moved_values(*data, rows._length, values)
-        return np.asarray(theta[chains] @ rows._linear + rows._constant + values.sum(0))
-
-    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
-        """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
-        rows = self._rows
-        steps = self._steps(theta, column, chains)
-        with _one_pass:
-            rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
-        self._theta[chains, column] = theta[chains, column]
-        self.value[chains] = value
-
-    def _steps(self, theta: Array, column: int | None, chains: Integers) -> Array:
-        if column is None:
-            raise ValueError("a track serves moves of one column only")
-        return np.asarray(theta[chains, column] - self._theta[chains, column])
-
-
-def _systematic(members: Integers, measure: Array, size: int, rng: np.random.Generator) -> tuple[Integers, Array]:
-    """Draw `size` of the members without replacement, and give one over their inclusion probabilities.
-
-    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its
-    probability, and picked at unit distances from a random start; with equal measures that is simple random
-    sampling.
-    """
-    if size >= members.size:
-        return members, np.ones(members.size)
-    lengths = measure[members]
-    certain = np.zeros(members.size, dtype=bool)
-    while True:  # whoever would be longer than one is taken for certain, and the others share the rest
-        rest = ~certain
-        count, total = size - int(certain.sum()), lengths[rest].sum()
-        probability = certain.astype(float)
-        if total > 0:
-            probability[rest] = count * (lengths[rest] / total)
-        larger = rest & (probability >= 1)
-        if not larger.any():
-            break
-        certain |= larger
-    order = rng.permutation(np.flatnonzero(rest & (probability > np.finfo(float).tiny)))
-    ends = np.cumsum(probability[order])
-    picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
-    chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
-    return members[chosen], 1 / probability[chosen]

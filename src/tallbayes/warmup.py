@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tallbayes.kernels import Draws
+from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.proposals import OneAtATime, RandomWalk
 
@@ -33,11 +34,15 @@ Advance = Callable[[Any, Any, int], tuple[Any, Draws]]  # (kernel, state, steps)
 STEPS = np.geomspace(0.01, 20.0, 400)  # that are considered, in standard deviations
 NEARLY_BEST = 0.97  # the smallest step with this share of the best efficiency is taken: the optimum is flat
 TRIALS = 4  # each twice as long as the one before; together half of the warm-up
+SHORTER = (1.0, 0.6, 0.35, 0.2, 0.12)  # steps of autoregressive proposals that are tried
+STEP_COST = 10  # what a step of the thinned kernel costs besides its rows, in rows
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 
 
 def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, Any]:
     """Use `draws` steps to tune the proposal's scale, if it has one, and to settle; the kernel returned is final."""
+    if isinstance(kernel, Thinned):
+        return _tune_thinned(kernel, state, draws, advance)
     shortest = draws // (2 * (2**TRIALS - 1))
     if isinstance(kernel.proposal, OneAtATime | RandomWalk) and shortest > 0:
         for trial in range(TRIALS):
@@ -47,6 +52,35 @@ def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, An
     if draws > 0:
         state, _ = advance(kernel, state, draws)
     return kernel, state
+
+
+def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> tuple[Thinned, Any]:
+    """Try shorter and shorter autoregressive steps while they give more effective draws for the rows touched.
+
+    Where the surrogate is good, independent proposals are best by far; shorter steps are for posteriors that it does
+    not fit. A chain whose squared jumps are a share e of those of independent draws has a lag-one correlation of 1 - e,
+    and about e / (2 - e) effective draws a step.
+    """
+    trial = draws // (2 * len(SHORTER))
+    best, chosen = 0.0, kernel
+    for step in SHORTER if trial else ():
+        tried = replace(kernel, moves=kernel.moves._replace(step=step))
+        before = kernel.model.rows.touched
+        here = state.theta
+        state, seen = advance(tried, state, trial)
+        draws -= trial
+        rows = (kernel.model.rows.touched - before) / seen.accepted.size
+        whitened = np.linalg.solve(
+            kernel.mode.factor, np.diff(seen.theta, axis=0, prepend=here[None]).reshape(-1, here.shape[1]).T
+        )
+        share = min(1.0, float((whitened**2).mean()) / 2)
+        efficiency = share / (2 - share) / (rows + STEP_COST)
+        if efficiency <= best:
+            break
+        best, chosen = efficiency, tried
+    if draws > 0:
+        state, _ = advance(chosen, state, draws)
+    return chosen, state
 
 
 def _factor(kernel: Any, draws: Draws) -> Array:

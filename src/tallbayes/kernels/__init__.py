@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
-from tallbayes.proposals import Proposal
+from tallbayes.proposals import Named
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -72,8 +72,12 @@ class Kernel(Protocol):
         """Whose posterior it is."""
 
     @property
-    def proposal(self) -> Proposal:
+    def proposal(self) -> Named:
         """Where its chains may go next."""
+
+    @property
+    def why(self) -> str:
+        """Why it was chosen, where that was not the user's choice."""
 
     @property
     def exact(self) -> bool:

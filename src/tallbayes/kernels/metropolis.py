@@ -44,6 +44,7 @@ class Metropolis:
     model: GLM
     proposal: Proposal
     initial: Independence
+    why: str = ""  # it was chosen
     exact = True
     name = "mh"
 

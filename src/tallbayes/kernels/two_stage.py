@@ -56,6 +56,7 @@ class TwoStage:
     proposal: Proposal
     initial: Independence
     subchain: int | None = None
+    why: str = ""  # it was chosen
     exact = True
     name = "two-stage"
 

@@ -10,14 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
 from tallbayes.data import check, read
-from tallbayes.families import Bernoulli
+from tallbayes.families import Binomial, Family, Poisson
 from tallbayes.formula import Formula
 from tallbayes.likelihood import Direct, Follower
 from tallbayes.phases import Phases
-from tallbayes.priors import Normal, Prior
+from tallbayes.priors import AnyPrior, Prior
 from tallbayes.rows import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
+
+PER_ROW = ("weights", "offset", "trials", "exposure")
 
 
 class GLM:
@@ -38,8 +40,8 @@ class GLM:
         self,
         formula: str,
         data: Any,
-        family: str | Bernoulli = "bernoulli",
-        prior: Normal | Mapping[str, Normal] | None = None,
+        family: str | Family = "bernoulli",
+        prior: AnyPrior | None = None,
         *,
         weights: str | ArrayLike | None = None,
         offset: str | ArrayLike | None = None,
@@ -47,45 +49,118 @@ class GLM:
     ) -> None:
         phases = Phases()
         with phases("design"):
-            self._prepare(formula, data, family, prior, weights, offset, strata)
+            kind = families.resolve(family)
+            trials, exposure = getattr(kind, "trials", None), getattr(kind, "exposure", None)
+            named = [name for name in (weights, offset, trials, exposure) if isinstance(name, str)]
+            frame = read(data, list(dict.fromkeys([*Formula.parse(formula).columns, *named, *strata])))
+            check(frame)
+            learned, x, y = Formula.learn_checked(formula, frame)
+            codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
+            per_row = {
+                what: _per_row(what, given, frame, y.size)
+                for what, given in (
+                    ("weights", weights),
+                    ("offset", offset),
+                    ("trials", trials),
+                    ("exposure", exposure),
+                )
+            }
+            self._set(x, y, kind, prior, learned.coefficients, learned.outcome, codes, **per_row)
+        self.formula: Formula | None = learned
+        self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
 
-    def _prepare(
+    @classmethod
+    def from_arrays(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        family: str | Family = "bernoulli",
+        prior: AnyPrior | None = None,
+        *,
+        coefficients: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> GLM:
+        """The model of a design matrix X (rows, columns) that you made yourself, intercept included.
+
+        Columns that lie contiguous in memory (order="F") are used without a copy. Coefficients are named x0, x1, ...
+        unless you name them.
+
+        >>> model = GLM.from_arrays([[1.0, 0.2], [1.0, 0.9], [1.0, 0.4]], [0, 1, 0])
+        >>> model.coefficients
+        ('x0', 'x1')
+        """
+        self = cls.__new__(cls)
+        phases = Phases()
+        with phases("design"):
+            x, outcome = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+            if x.ndim != 2 or outcome.shape != x.shape[:1] or not x.size:
+                raise ValueError(f"X must be (rows, columns) and y (rows,), but they are {x.shape} and {outcome.shape}")
+            names = tuple((f"x{j}" for j in range(x.shape[1])) if coefficients is None else map(str, coefficients))
+            if not len(names) == len(set(names)) == x.shape[1]:
+                raise ValueError(f"X has {x.shape[1]} columns, so there must be as many different coefficient names")
+            for name, values in (*zip(names, x.T, strict=True), ("y", outcome)):
+                if not np.isfinite(values.sum()):
+                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            kind = families.resolve(family)
+            if getattr(kind, "trials", None) or getattr(kind, "exposure", None):
+                raise ValueError(
+                    f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
+                    "instead of trials, or offset=np.log(exposure)"
+                )
+            per_row = {
+                what: _per_row(what, given, None, outcome.size)
+                for what, given in zip(PER_ROW, (weights, offset), strict=False)
+            }
+            self._set(x.T, outcome, kind, prior, names, "y", {}, **per_row)
+        self.formula, self.offset, self.seconds = None, None, phases.seconds
+        return self
+
+    def _set(
         self,
-        formula: str,
-        data: Any,
-        family: str | Bernoulli,
-        prior: Normal | Mapping[str, Normal] | None,
-        weights: str | ArrayLike | None,
-        offset: str | ArrayLike | None,
-        strata: Sequence[str],
+        x: Array,
+        y: Array,
+        family: Family,
+        prior: AnyPrior | None,
+        coefficients: Sequence[str],
+        outcome: str,
+        codes: Mapping[str, Any],
+        weights: Array | None,
+        offset: Array | None,
+        trials: Array | None = None,
+        exposure: Array | None = None,
     ) -> None:
-        named = [name for name in (weights, offset) if isinstance(name, str)]
-        frame = read(data, list(dict.fromkeys([*Formula.parse(formula).columns, *named, *strata])))
-        check(frame)
-        self.formula, x, y = Formula.learn_checked(formula, frame)
-        self.family = families.resolve(family)
-        self.coefficients: tuple[str, ...] = self.formula.coefficients
+        """What the two ways to make a model have in common, from the design on."""
+        self.family = family
+        self.coefficients: tuple[str, ...] = tuple(coefficients)
         self.prior = Prior.of(prior, self.coefficients)
-        self.offset = offset if isinstance(offset, str) else None
         self.has_offset = offset is not None
         self.observations = y.size
-        row_weights = _per_row("weights", weights, frame, y.size)
-        row_offset = _per_row("offset", offset, frame, y.size)
-        codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
-        if row_weights is not None:
-            if (row_weights < 0).any() or not row_weights.any():
-                raise ValueError(
-                    f"weights must be positive or zero, and some positive; the smallest is {row_weights.min():g} "
-                    f"(row {int(row_weights.argmin())})"
-                )
-            if not row_weights.all():  # a row with weight 0 says nothing
-                keep = row_weights > 0
-                x, y, row_weights = x[:, keep], y[keep], row_weights[keep]
-                row_offset = None if row_offset is None else row_offset[keep]
-                codes = {name: code[keep] for name, code in codes.items()}
-        self.family.check(y, self.formula.outcome)
-        self.rows = MemoryRows(x, y, row_weights, row_offset, codes).collapsed()
+        if exposure is not None:
+            assert isinstance(family, Poisson)
+            offset = family.log_exposure(exposure) + (0.0 if offset is None else offset)
+        if weights is not None and ((weights < 0).any() or not weights.any()):
+            raise ValueError(
+                f"weights must be positive or zero, and some positive; the smallest is {weights.min():g} "
+                f"(row {int(weights.argmin())})"
+            )
+        if isinstance(family, Binomial):
+            assert trials is not None
+            family.check(y, outcome, trials)
+            counts = np.concatenate([y, trials - y])  # as rows with y=1 and with y=0
+            weights = counts if weights is None else counts * np.tile(weights, 2)
+            x, y = np.tile(x, 2), np.repeat([1.0, 0.0], y.size)
+            offset = None if offset is None else np.tile(offset, 2)
+            codes = {name: np.tile(code, 2) for name, code in codes.items()}
+        if weights is not None and not weights.all():  # a row with weight 0 says nothing
+            keep = weights > 0
+            x, y, weights = x[:, keep], y[keep], weights[keep]
+            offset = None if offset is None else offset[keep]
+            codes = {name: code[keep] for name, code in codes.items()}
+        if not isinstance(family, Binomial):
+            family.check(y, outcome)
+        self.rows = MemoryRows(x, y, weights, offset, codes).collapsed()
         self.rows.touched = 0
 
     def log_likelihood(self, params: ArrayLike) -> Array:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families import Tag
 from tallbayes.likelihood import Direct, Follower
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
@@ -43,8 +44,8 @@ class Taylor:
         if self.remainders == 0:
             return plain
         radius = RADIUS + mode.theta.size**0.5
-        bounds = model.rows.cubic_bounds(model.family, mode.theta, mode.factor, radius)
-        rows = model.rows.sample(self.remainders, rng, weight=bounds)
+        remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+        rows = model.rows.sample(self.remainders, rng, weight=remainders.weighted(remainders.bounds(radius)))
         return CorrectedTaylor(plain, rows, model.family.tag, mode.precision, radius)
 
 
@@ -71,7 +72,7 @@ class TaylorSurrogate:
 class CorrectedTaylor:
     """The expansion over all rows plus the remainders of a few: their log-likelihood minus their own expansion."""
 
-    def __init__(self, plain: TaylorSurrogate, rows: MemoryRows, family: object, metric: Array, radius: float) -> None:
+    def __init__(self, plain: TaylorSurrogate, rows: MemoryRows, family: Tag, metric: Array, radius: float) -> None:
         self._plain, self._rows, self._request = plain, rows, LogLikelihood(family)
         at_mode = rows.sum(LogLikelihoodDerivatives(family), plain.theta)
         self._own = TaylorSurrogate(plain.theta, at_mode.value[0], at_mode.gradient[0], at_mode.curvature[0])

@@ -1,0 +1,1 @@
+"""tallbayes beside its peers on the same rows: `make bench-peers`."""

@@ -1,0 +1,207 @@
+"""Families: what kind of outcome a regression has.
+
+A family checks outcomes and says how they hang on the linear predictor eta. Its `tag` (`logit.py`, `probit.py`,
+`cloglog.py`, `poisson.py`) has the log-likelihood of a row and its derivatives, in NumPy and for compiled loops.
+
+A canonical tag has log-likelihood  y eta - b(eta).  The sum of y_i eta_i is linear in the coefficients and is computed
+once, so its compiled functions give only the part -b(eta) and never read y.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.families.cloglog import Cloglog
+from tallbayes.families.logit import Logit
+from tallbayes.families.poisson import Log
+from tallbayes.families.probit import Probit
+
+Array = NDArray[np.float64]
+Tag = Logit | Probit | Cloglog | Log
+
+LINKS: dict[str, type[Logit | Probit | Cloglog]] = {"logit": Logit, "probit": Probit, "cloglog": Cloglog}
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Outcomes 0 and 1; `link` is "logit", "probit" or "cloglog".
+
+    >>> Bernoulli().mean(np.array([0.0, 2.0])).round(3)
+    array([0.5  , 0.881])
+    """
+
+    link: str = "logit"
+    name: ClassVar[str] = "bernoulli"
+
+    def __post_init__(self) -> None:
+        _check_link(self.link)
+
+    @property
+    def tag(self) -> Tag:
+        """The log-likelihood of a row."""
+        return LINKS[self.link]()
+
+    def check(self, y: Array, name: str) -> None:
+        """Refuse outcomes that this family cannot have."""
+        wrong = (y != 0) & (y != 1)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"outcome {name!r} must be 0 or 1, but {int(wrong.sum())} rows are not (first at row {row}: "
+                f"{y[row]:g}); recode it, for example ({name} > 0), or choose another family"
+            )
+        _check_varied(y, name)
+
+    def mean(self, eta: Array) -> Array:
+        """Expected outcome."""
+        return self.tag.mean(eta)
+
+    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+        """Draw outcomes."""
+        return (rng.random(np.shape(eta)) < self.mean(eta)).astype(float)
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """The number of successes among `trials` (a column's name) independent trials a row.
+
+    A row with k successes among m trials is kept as two Bernoulli rows: y=1 with weight k and y=0 with weight m - k.
+
+    >>> Binomial("sent", link="probit")
+    Binomial(trials='sent', link='probit')
+    """
+
+    trials: str
+    link: str = "logit"
+    name: ClassVar[str] = "binomial"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trials, str):
+            raise ValueError(f"trials must be the name of a column, not {self.trials!r}")
+        _check_link(self.link)
+
+    @property
+    def tag(self) -> Tag:
+        """The log-likelihood of a trial."""
+        return LINKS[self.link]()
+
+    def check(self, y: Array, name: str, trials: Array) -> None:
+        """Refuse outcomes that this family cannot have."""
+        _check_counts(y, name)
+        _check_counts(trials, self.trials)
+        if (y > trials).any():
+            row = int(np.argmax(y > trials))
+            raise ValueError(
+                f"outcome {name!r} counts {y[row]:g} successes in row {row}, which had only {trials[row]:g} trials "
+                f"({self.trials!r})"
+            )
+        if not y.any() or (y == trials).all():
+            raise ValueError(f"outcome {name!r} has {'only' if y.any() else 'no'} successes; a regression needs both")
+
+    def mean(self, eta: Array) -> Array:
+        """Expected share of successes."""
+        return self.tag.mean(eta)
+
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array) -> Array:
+        """Draw outcomes."""
+        return rng.binomial(np.asarray(trials, dtype=int), self.mean(eta)).astype(float)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts with mean exposure * e^eta; `exposure` is a column's name, or None where all rows have the same.
+
+    >>> Poisson().mean(np.array([0.0, 1.0])).round(3)
+    array([1.   , 2.718])
+    """
+
+    exposure: str | None = None
+    name: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        if not (self.exposure is None or isinstance(self.exposure, str)):
+            raise ValueError(f"exposure must be the name of a column, not {self.exposure!r}; for arrays use offset=")
+
+    @property
+    def tag(self) -> Tag:
+        """The log-likelihood of a row."""
+        return Log()
+
+    def check(self, y: Array, name: str) -> None:
+        """Refuse outcomes that this family cannot have."""
+        _check_counts(y, name)
+        if not y.any():
+            raise ValueError(f"outcome {name!r} is 0 in every row; a regression needs some counts above 0")
+
+    def log_exposure(self, exposure: Array) -> Array:
+        """What the exposure adds to eta; refuse what is not positive."""
+        wrong = ~(exposure > 0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(f"exposure {self.exposure!r} must be positive, but is {exposure[row]:g} in row {row}")
+        return np.log(exposure)
+
+    def mean(self, eta: Array) -> Array:
+        """Expected count."""
+        return self.tag.mean(eta)
+
+    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+        """Draw outcomes."""
+        return rng.poisson(self.mean(eta)).astype(float)
+
+
+Family = Bernoulli | Binomial | Poisson
+NAMES: dict[str, type[Family]] = {kind.name: kind for kind in (Bernoulli, Binomial, Poisson)}
+
+
+def resolve(family: str | Family | Mapping[str, Any]) -> Family:
+    """The family that a name, or what `to_json` gave, stands for.
+
+    >>> resolve("bernoulli")
+    Bernoulli(link='logit')
+    >>> resolve(to_json(Poisson("days")))
+    Poisson(exposure='days')
+    """
+    if isinstance(family, Family):
+        return family
+    if isinstance(family, Mapping):
+        return NAMES[family["name"]](**{key: value for key, value in family.items() if key != "name"})
+    if family == "binomial":
+        raise ValueError("binomial outcomes need the number of trials: family=tb.Binomial(trials='column')")
+    for kind in (Bernoulli, Poisson):
+        if family == kind.name:
+            return kind()
+    near = difflib.get_close_matches(str(family), NAMES, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
+    raise ValueError(f"family {family!r} is not known; {hint}")
+
+
+def to_json(family: Family) -> dict[str, Any]:
+    """What is needed to make the family again."""
+    return {"name": family.name} | asdict(family)
+
+
+def _check_link(link: str) -> None:
+    if link not in LINKS:
+        raise ValueError(f"link {link!r} is not known; choose one of {', '.join(LINKS)}")
+
+
+def _check_varied(y: Array, name: str) -> None:
+    if y.min() == y.max():
+        raise ValueError(f"outcome {name!r} is {y[0]:g} in every row; a regression needs rows with 0 and rows with 1")
+
+
+def _check_counts(y: Array, name: str) -> None:
+    wrong = (y < 0) | (y != np.floor(y))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"{name!r} must be counts (0, 1, 2, ...), but {int(wrong.sum())} rows are not "
+            f"(first at row {row}: {y[row]:g})"
+        )

@@ -1,0 +1,339 @@
+"""The thinned second stage: exact, and it looks at a handful of rows.
+
+Let p* be the Gaussian that the second-order expansion at the mode makes of the posterior, and R_i(theta) what the
+expansion leaves out of row i's log-likelihood, so that p / p* = exp(sum R_i). With z the position in posterior standard
+deviations, the difference D_i = R_i(theta') - R_i(theta) of two points is at most c_i B (see `remainders` for c_i and
+`distance_bound` for B). A proposal theta' from q is decided like this:
+
+    draw N ~ Poisson(C B), C = sum c_i, and N rows with probabilities c_i / C; for the event of a row let
+        phi  = c_i B - max(0, D_i),    phi' = c_i B - max(0, -D_i);
+    keep the event with probability phi / (c_i B), and sum log(phi' / phi) over the events kept;
+    accept with min(1, q-ratio x p*-ratio x exp(that sum)).
+
+Why this is exact: the kept events of row i are S_i ~ Poisson(phi_i). Seen from theta' they would be Poisson(phi_i'),
+and phi_i' - phi_i = D_i, so the ratio of the two joint densities of (theta, S),
+
+    p(theta') prod phi_i'^S_i exp(-phi_i') / [p(theta) prod phi_i^S_i exp(-phi_i)]
+        = p*(theta') / p*(theta) x prod (phi_i' / phi_i)^S_i,
+
+has lost the sum over all rows. Rows whose bound is so large that they would be drawn again and again are evaluated
+always, outside the thinning. Where theta or theta' lies outside the ball in which the bounds hold, or thinning would
+cost more than a pass, all rows decide; that choice is a symmetric function of the two points, made before N is drawn.
+
+Proposals are drawn from p* itself, independent of where the chain is or autoregressive; a fixed share comes from a
+Student-t and from a random walk, which reach tails that are longer than Gaussian. A prior that is not Normal enters p*
+by its quadratic approximation, and the ratio corrects it.
+
+Reference for the auxiliary variables: R. Zhang and C. De Sa (2019), "Poisson-minibatching for Gibbs sampling with
+convergence rate guarantees".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+from scipy.special import fdtrc, gammaincc
+
+from tallbayes.kernels import Draws, Streams
+from tallbayes.kernels.thinned_loop import (
+    BAD_RATE,
+    BROKEN_BOUND,
+    CHAIN,
+    DECIDE,
+    DONE,
+    NEEDS_PASS,
+    Moves,
+    Target,
+    advance,
+    always_remainder,
+    log_weights,
+)
+from tallbayes.mode import Mode
+from tallbayes.models.glm import GLM
+from tallbayes.proposals import Independence
+from tallbayes.remainders import Remainders
+from tallbayes.rows import LogLikelihoodDerivatives
+from tallbayes.urn import Pool, Urn
+
+Array = NDArray[np.float64]
+
+BEYOND = np.array([3.0, 5.0, 8.0, 14.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
+DF = 5.0  # of heavy-tailed proposals
+WALK_SHARE = 0.05  # of proposals that are a random walk
+LONG_SHARE = 0.2  # of random-walk and of heavy-tailed proposals, where tails are long
+TAIL = 4.0  # posterior sds from the mode at which tails are looked at
+LONG_TAIL = 1.5  # log density that the posterior may have there above its Gaussian approximation
+LOOKED_AT = 500  # rows drawn for that
+POINTS = 200  # of the surrogate at which its acceptance is estimated
+CHECKED = 1 << 17  # rows whose bounds are checked in set-up
+PAIRS = 1_000  # of points of the surrogate, for what is expected of a step
+MOST_AHEAD = 8_192  # rows drawn ahead
+
+# What work costs, in units of one row and column of a pass.
+ROW = 6.0  # evaluating a row, besides its columns
+EVENT, EVENT_COLUMN = 160.0, 16.0  # an event, and a column of its row
+
+
+def pass_cost(rows: float, columns: int) -> float:
+    """What evaluating some rows costs."""
+    return rows * (ROW + columns)
+
+
+def event_cost(events: float, columns: int) -> float:
+    """What some events cost."""
+    return events * (EVENT + EVENT_COLUMN * columns)
+
+
+class Plan(NamedTuple):
+    """What a step is expected to cost."""
+
+    radius: float
+    always: float  # rows that are always evaluated
+    events: float  # rows drawn a step
+    outside: float  # share of steps that need all rows
+
+    def cost(self, rows: int, columns: int) -> float:
+        """In units of one row and column of a pass."""
+        fixed = pass_cost(self.always + self.outside * rows, columns)
+        return fixed + event_cost(self.events, columns)
+
+
+class Outlook(NamedTuple):
+    """What the surrogate is worth."""
+
+    acceptance: float  # of independent proposals
+    tail: float  # log density of the posterior above the surrogate's, TAIL sds out, where it is largest
+    coefficient: int  # whose tail that is
+
+    @property
+    def long_tailed(self) -> bool:
+        """Whether the posterior's tails are so much longer than the surrogate's that proposals must reach for them."""
+        return not self.tail <= LONG_TAIL
+
+
+class _Chain(NamedTuple):
+    places: Array  # (4, p): z, the proposed z, and theta - mode of both
+    record: NDArray[Any]
+    pool: Pool
+
+    def copy(self) -> _Chain:
+        return _Chain(self.places.copy(), self.record.copy(), self.pool)
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p)
+    chains: tuple[_Chain, ...]
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """The thinned second stage, for the expansion of a model's log-likelihood at its mode."""
+
+    model: GLM
+    mode: Mode
+    target: Target
+    urn: Urn | None  # None where every row is always evaluated
+    moves: Moves
+    plan: Plan
+    why: str = ""  # it was chosen
+    exact = True
+    name = "thinned"
+
+    @property
+    def initial(self) -> Independence:
+        """Where chains start."""
+        return Independence(self.mode.center, self.mode.factor)
+
+    @property
+    def proposal(self) -> Moves:
+        """The mixture of proposals."""
+        return self.moves
+
+    def outlook(self, rng: np.random.Generator) -> Outlook:
+        """What the surrogate is worth, from a few rows: expected acceptance, and how long the tails are."""
+        p = self.mode.theta.size
+        directions = self.mode.factor / np.linalg.norm(self.mode.factor, axis=1, keepdims=True)
+        points = np.concatenate([TAIL * directions, -TAIL * directions, rng.standard_normal((POINTS, p))])
+        pool = self.urn.draw(LOOKED_AT, rng) if self.urn else _no_rows(p)
+        values = log_weights(self.model.family.tag, self.target, pool, points)
+        far, near = values[: 2 * p], values[2 * p :]
+        weights = np.exp(near - near.max())
+        accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
+        return Outlook(float(weights @ accept / weights.sum()), float(far.max()), int(far.argmax()) % p)
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from the surrogate."""
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        return State(theta, tuple(self._enter(point) for point in theta))
+
+    def _enter(self, theta: Array) -> _Chain:
+        p = theta.size
+        places, record = np.zeros((4, p)), np.zeros(1, CHAIN)
+        places[2] = theta - self.mode.theta
+        places[0] = np.linalg.solve(self.mode.factor, places[2])
+        record["always"] = self._always(places[0], places[2])
+        record["rest"] = np.nan
+        return _Chain(places, record, _no_rows(p))
+
+    def _always(self, z: Array, delta: Array) -> float:
+        if self.target.always[1].size == 0:
+            return 0.0
+        return float(always_remainder(self.model.family.tag, self.target, z, delta))
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        count, p = state.theta.shape
+        draws = Draws.empty(steps, 1, count, p)
+        jobs = [(chain.copy(), steps, rng.first[c], rng.second[c]) for c, chain in enumerate(state.chains)]
+        workers = min(count, get_num_threads())
+        if workers == 1:
+            done = [self._run(*job) for job in jobs]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                done = list(pool.map(lambda job: self._run(*job), jobs))
+        draws.screened[:], draws.decided[:], draws.log_first[:] = 1.0, True, 0.0
+        draws.log_posterior[:] = np.nan  # nobody has looked at all rows
+        for c, (_, theta, log_ratios, accepted) in enumerate(done):
+            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
+        self.model.rows.count(steps * count * self.target.always[1].size)
+        last = draws.theta[-1].copy() if steps else state.theta
+        return State(last, tuple(chain for chain, *_ in done)), draws
+
+    def _run(
+        self, chain: _Chain, steps: int, first: np.random.Generator, second: np.random.Generator
+    ) -> tuple[_Chain, Array, Array, NDArray[np.bool_]]:
+        """All steps of one chain; the compiled loop comes back for rows and passes."""
+        p = chain.places.shape[1]
+        theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
+        kinds = np.empty(steps, np.int64)
+        tag, done = self.model.family.tag, 0
+        while True:
+            why, done = advance(
+                tag, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
+                theta, log_ratios, accepted, kinds,
+            )  # fmt: skip
+            if why == DONE:
+                return chain, theta, log_ratios, accepted
+            if why == BROKEN_BOUND:
+                raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
+            if why == BAD_RATE:
+                raise FloatingPointError("the rate at which rows are drawn is not a number")
+            if why == NEEDS_PASS:
+                self._decide_on_all_rows(chain)
+            else:
+                chain = self._refill(chain, second)
+
+    def _refill(self, chain: _Chain, rng: np.random.Generator) -> _Chain:
+        assert self.urn is not None
+        ahead = int(np.clip(64 * self.plan.events, 64, MOST_AHEAD))
+        chain.record["used"] = 0
+        return chain._replace(pool=self.urn.draw(ahead, rng))
+
+    def _decide_on_all_rows(self, chain: _Chain) -> None:
+        """Put the log ratio of all rows into the record of a step."""
+        record, (z, new, delta, new_delta) = chain.record, chain.places
+        points = [(new, new_delta, "new_rest", "new_always")]
+        if np.isnan(record["rest"][0]):
+            points.append((z, delta, "rest", "always"))
+        params = np.array([self.mode.theta + moved for _, moved, _, _ in points])
+        values = self.model.log_likelihood(params)
+        for value, (_, moved, rest, always) in zip(values, points, strict=True):
+            quadratic = self.mode.gradient @ moved - 0.5 * moved @ self.mode.curvature @ moved
+            record[rest] = value - self.mode.log_likelihood - quadratic - record[always]
+        record["log_ratio"] += record["new_rest"] - record["rest"]
+        record["stage"] = DECIDE
+
+
+def _no_rows(p: int) -> Pool:
+    return Pool(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))
+
+
+def expand(
+    model: GLM, mode: Mode, rng: np.random.Generator, moves: Moves | None = None, threshold: float | None = None
+) -> Thinned:
+    """Bound the rows' remainders, choose the ball and the rows that are always evaluated, and make the urn.
+
+    Unless `moves` are given, their mixture depends on how much longer than Gaussian the posterior's tails are. Rows that
+    would be drawn more than `threshold` times a step are always evaluated: by default those for which that is cheaper.
+    """
+    if threshold is None:
+        threshold = pass_cost(1.0, mode.theta.size) / event_cost(1.0, mode.theta.size)
+    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    if moves is not None:
+        return _expand(model, mode, remainders, moves, threshold, rng)
+    moves = Moves(1.0, 0.0, WALK_SHARE, DF, 2.38 / mode.theta.size**0.5)
+    kernel = _expand(model, mode, remainders, moves, threshold, rng)
+    if kernel.outlook(rng).long_tailed:
+        moves = kernel.moves._replace(heavy=LONG_SHARE, walk=LONG_SHARE)
+        return _expand(model, mode, remainders, moves, threshold, rng)
+    return kernel
+
+
+def _expand(
+    model: GLM, mode: Mode, remainders: Remainders, moves: Moves, threshold: float, rng: np.random.Generator
+) -> Thinned:
+    rows, p = model.rows, mode.theta.size
+    pairs = rng.standard_normal((2, PAIRS, p))
+    longest = np.linalg.norm(pairs, axis=2).max(0)
+    spread = float((longest**3 + (np.linalg.norm(pairs[0] - pairs[1], axis=1) - longest) ** 3).mean())
+    radii = p**0.5 + BEYOND
+    outside = 2 * gammaincc(p / 2, radii**2 / 2) + moves.heavy * fdtrc(p, moves.df, radii**2 / p)
+    outside += moves.walk * gammaincc(p / 2, radii**2 / (2 * (1 + moves.scale**2)))
+    expected = remainders.expected(radii, spread, threshold)
+    plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
+    plan = min(plans, key=lambda plan: plan.cost(rows.size, p))
+    bounds = remainders.bounds(plan.radius)
+    chosen = np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold))
+    if chosen.size == rows.size or plan.events == 0:
+        urn, total = None, 0.0
+    else:
+        urn = remainders.urn(bounds, chosen)
+        total = urn.total
+        some = np.arange(0, rows.size, max(1, rows.size // CHECKED))
+        worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
+        if not worst <= 1:
+            raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+    limit = pass_cost(rows.size, p) / event_cost(1.0, p)
+    return Thinned(model, mode, _target(model, mode, chosen, total, plan.radius, limit), urn, moves, plan)
+
+
+def _target(model: GLM, mode: Mode, chosen: NDArray[np.intp], total: float, radius: float, limit: float) -> Target:
+    p, prior, factor = mode.theta.size, model.prior, mode.factor
+    tag = model.family.tag
+    slope, curvature, linear, constant = np.zeros(p), np.zeros((p, p)), np.zeros(p), 0.0
+    x, y, offset, weights = np.empty((p, 0)), np.empty(0), np.empty(0), np.empty(0)
+    if chosen.size:
+        rows = model.rows.take(chosen)
+        at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
+        slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
+        x, y, offset, weights = rows.arrays()
+        if tag.canonical:
+            linear = x @ (weights * y)
+            constant = float((weights * y) @ offset)
+        constant -= float(at_mode.value[0])
+    return Target(
+        mode.theta,
+        np.ascontiguousarray(factor.T),
+        np.asarray(np.linalg.solve(factor, mode.center - mode.theta)),
+        prior.mean,
+        prior.scale,
+        prior.df,
+        prior.gradient(mode.theta),
+        prior.precision(mode.theta),
+        not prior.normal,
+        (x, y, offset, weights),
+        linear,
+        constant,
+        slope,
+        np.ascontiguousarray(curvature),
+        total,
+        radius,
+        limit,
+    )

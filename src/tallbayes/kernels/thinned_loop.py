@@ -1,0 +1,270 @@
+"""The compiled loop of the thinned second stage: one chain, many steps (see `thinned.py` for what it does and why).
+
+Positions are z with theta = mode + factor z, so that the surrogate is the standard Gaussian around `center`. The loop
+stops and returns where it needs what only Python can give: more rows, or a pass over all of them. Where it stopped is
+kept in `Chain`, and the next call goes on from there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.compiled import compiled
+from tallbayes.remainders import remainder
+from tallbayes.rowmath import block_values
+
+Array = NDArray[np.float64]
+
+# Why the loop returned.
+DONE, NEEDS_ROWS, NEEDS_PASS, BROKEN_BOUND, BAD_RATE = 0, 1, 2, 3, 4
+# Where in a step it is.
+PROPOSE, THIN, DECIDE = 0, 1, 2
+# How the proposal was made.
+SURROGATE, HEAVY, WALK = 0, 1, 2
+
+
+class Target(NamedTuple):
+    """All that the loop knows of the posterior."""
+
+    theta: Array  # (p,) where the log-likelihood is expanded
+    factor: Array  # (p, p)
+    center: Array  # (p,) of the surrogate, as z
+    prior_mean: Array  # (p,)
+    prior_scale: Array  # (p,)
+    prior_df: Array  # (p,) infinite where the prior is Normal
+    prior_slope: Array  # (p,) of the log prior at theta
+    prior_weight: Array  # (p,) precision that the surrogate gives to it there
+    corrected: bool  # whether some prior is not Normal
+    always: tuple[Any, ...]  # x, y, offset and weights of the rows that are always evaluated
+    always_linear: Array  # (p,) the part of their log-likelihood that is linear
+    always_constant: float  # what makes their remainder zero at theta
+    always_slope: Array  # (p,) of their log-likelihood in z, at theta
+    always_curvature: Array  # (p, p) minus its second derivatives in z
+    total: float  # C: sum of the weighted bounds of the other rows
+    radius: float  # of the ball in which the bounds hold
+    limit: float  # rate above which all rows are cheaper
+
+
+class Moves(NamedTuple):
+    """The mixture from which proposals are made."""
+
+    step: float  # s of the autoregressive proposal; 1 is independent
+    heavy: float  # probability of an independent Student-t proposal
+    walk: float  # probability of a random-walk proposal
+    df: float  # of the Student-t
+    scale: float  # of the random walk
+
+    @property
+    def name(self) -> str:
+        """What it is called in the result."""
+        return "independence" if self.step == 1 else f"autoregressive, step {self.step:.2g}"
+
+
+CHAIN = np.dtype(
+    [
+        ("always", "f8"),  # remainder of the rows always evaluated, at the current point
+        ("new_always", "f8"),
+        ("rest", "f8"),  # remainder of the other rows, NaN where it is not known
+        ("new_rest", "f8"),
+        ("log_ratio", "f8"),  # of the step under way
+        ("spread", "f8"),  # B of the step under way
+        ("events", "i8"),  # left in the step under way
+        ("used", "i8"),  # rows of the pool
+        ("stage", "i8"),
+        ("kind", "i8"),
+    ]
+)
+
+
+@compiled()
+def distance_bound(here, there, apart):
+    """B: |R(z') - R(z)| <= c B for every row, given |z|, |z'| and |z' - z|.
+
+    The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
+    from the larger of the two lengths as far back as the distance goes, through zero if it is that long.
+    """
+    longest = max(here, there)
+    return longest**3 + (apart - longest) ** 3
+
+
+@compiled()
+def thin(bound, difference):
+    """An event of a row: the probability to keep it, and what it then adds to the log ratio."""
+    forward, backward = bound - max(0.0, difference), bound - max(0.0, -difference)
+    return forward / bound, math.log(backward / forward) if forward > 0.0 else 0.0
+
+
+@compiled()
+def breaks(bound, difference):
+    """Whether a difference of remainders is larger than its bound, or not a number."""
+    return not (abs(difference) <= bound)
+
+
+@compiled()
+def to_theta(target, z, out):
+    """out = factor z."""
+    p = z.size
+    for i in range(p):
+        out[i] = 0.0
+    for j in range(p):
+        for i in range(p):
+            out[i] += target.factor[j, i] * z[j]  # stored transposed: one contiguous run for each j
+
+
+@compiled()
+def prior_correction(target, delta):
+    """Log prior minus its quadratic approximation, up to a constant: zero where all priors are Normal."""
+    total = 0.0
+    for j in range(delta.size):
+        df = target.prior_df[j]
+        if df < np.inf:
+            u = (target.theta[j] + delta[j] - target.prior_mean[j]) / target.prior_scale[j]
+            quadratic = target.prior_slope[j] * delta[j] - 0.5 * target.prior_weight[j] * delta[j] * delta[j]
+            total += -0.5 * (df + 1.0) * math.log1p(u * u / df) - quadratic
+    return total
+
+
+@compiled()
+def always_remainder(tag, target, z, delta):
+    """Remainder of the rows that are always evaluated."""
+    x, y, offset, weights = target.always
+    p = z.size
+    params, sums = np.empty((1, p)), np.empty(1)
+    linear = 0.0
+    for j in range(p):
+        params[0, j] = target.theta[j] + delta[j]
+        linear += target.always_linear[j] * params[0, j]
+    block_values(tag, x, y, offset, weights, params, 0, x.shape[1], sums)
+    quadratic = 0.0
+    for j in range(p):
+        bend = 0.0
+        for i in range(p):
+            bend += target.always_curvature[j, i] * z[i]
+        quadratic += z[j] * (target.always_slope[j] - 0.5 * bend)
+    return linear + sums[0] + target.always_constant - quadratic
+
+
+@compiled()
+def propose(target, moves, z, rng, new):
+    """Fill `new` with a proposal; returns its kind and the log of q-ratio times p*-ratio."""
+    p = z.size
+    u = rng.random()
+    here, there = 0.0, 0.0
+    if u < moves.heavy:
+        kind = HEAVY
+        shrink = math.sqrt(moves.df / (2.0 * rng.standard_gamma(0.5 * moves.df)))
+        for j in range(p):
+            new[j] = target.center[j] + shrink * rng.standard_normal()
+    elif u < moves.heavy + moves.walk:
+        kind = WALK
+        for j in range(p):
+            new[j] = z[j] + moves.scale * rng.standard_normal()
+    else:
+        kind = SURROGATE
+        kept = math.sqrt(1.0 - moves.step * moves.step)
+        for j in range(p):
+            new[j] = target.center[j] + kept * (z[j] - target.center[j]) + moves.step * rng.standard_normal()
+        return kind, 0.0
+    for j in range(p):
+        here += (z[j] - target.center[j]) ** 2
+        there += (new[j] - target.center[j]) ** 2
+    log_ratio = 0.5 * (here - there)
+    if kind == HEAVY:
+        log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
+    return kind, log_ratio
+
+
+@compiled()
+def advance(tag, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted, kinds):
+    """Steps from `done` on; returns why it stopped and the number of steps done.
+
+    `places` (4, p) holds z, the proposed z, and theta - mode for both.
+    """
+    record = chain[0]
+    z, new, delta, new_delta = places[0], places[1], places[2], places[3]
+    p = z.size
+    while done < log_ratios.size:
+        if record.stage == PROPOSE:
+            kind, log_ratio = propose(target, moves, z, first, new)
+            to_theta(target, new, new_delta)
+            if target.corrected:
+                log_ratio += prior_correction(target, new_delta) - prior_correction(target, delta)
+            record.new_always = 0.0
+            if target.always[0].shape[1] > 0:
+                record.new_always = always_remainder(tag, target, new, new_delta)
+                log_ratio += record.new_always - record.always
+            record.kind, record.log_ratio, record.events, record.new_rest = kind, log_ratio, 0, np.nan
+            record.stage = DECIDE
+            if target.total != 0.0:  # also if it is not a number, which must not go unseen
+                here, there, apart = 0.0, 0.0, 0.0
+                for j in range(p):
+                    here += z[j] * z[j]
+                    there += new[j] * new[j]
+                    apart += (new[j] - z[j]) ** 2
+                here, there, apart = math.sqrt(here), math.sqrt(there), math.sqrt(apart)
+                record.spread = distance_bound(here, there, apart)
+                rate = target.total * record.spread
+                if not (rate >= 0.0):  # a NaN, of which rng.poisson would make zero
+                    return BAD_RATE, done
+                # This choice looks at the two points only, and from both sides it is the same.
+                if max(here, there) > target.radius or rate > target.limit:
+                    return NEEDS_PASS, done
+                record.events = second.poisson(rate)
+                record.stage = THIN
+        if record.stage == THIN:
+            while record.events > 0:
+                if record.used == pool.y.size:
+                    return NEEDS_ROWS, done
+                k = record.used
+                h, new_h = 0.0, 0.0
+                for j in range(p):
+                    h += pool.x[k, j] * delta[j]
+                    new_h += pool.x[k, j] * new_delta[j]
+                y, eta, bound = pool.y[k], pool.eta[k], pool.bound[k] * record.spread
+                difference = remainder(tag, y, eta, new_h) - remainder(tag, y, eta, h)
+                if breaks(bound, difference):
+                    return BROKEN_BOUND, done
+                keep, gain = thin(bound, difference)
+                if second.random() < keep:
+                    record.log_ratio += gain
+                record.used += 1
+                record.events -= 1
+            record.stage = DECIDE
+        accepted[done] = math.log(second.random()) < record.log_ratio
+        if accepted[done]:
+            z[:], delta[:] = new, new_delta
+            record.always, record.rest = record.new_always, record.new_rest
+        log_ratios[done], kinds[done] = record.log_ratio, record.kind
+        for j in range(p):
+            theta[done, j] = target.theta[j] + delta[j]
+        record.stage = PROPOSE
+        done += 1
+    return DONE, done
+
+
+@compiled()
+def log_weights(tag, target, pool, z):
+    """log p / p* at each z, estimated from a pool.
+
+    The pool's rows were drawn in proportion to their bounds, so the mean of R / c over them, times the total of the
+    bounds, estimates the sum of R over all rows that are not always evaluated.
+    """
+    count, p = z.shape
+    out, delta = np.zeros(count), np.empty(p)
+    for k in range(count):
+        to_theta(target, z[k], delta)
+        for row in range(pool.y.size):
+            h = 0.0
+            for j in range(p):
+                h += pool.x[row, j] * delta[j]
+            share = remainder(tag, pool.y[row], pool.eta[row], h) / pool.bound[row]
+            out[k] += share * target.total / pool.y.size
+        if target.always[0].shape[1] > 0:
+            out[k] += always_remainder(tag, target, z[k], delta)
+        if target.corrected:
+            out[k] += prior_correction(target, delta) - prior_correction(target, np.zeros(p))
+    return out

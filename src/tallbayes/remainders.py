@@ -1,0 +1,184 @@
+"""What the second-order expansion of a row's log-likelihood leaves out, and how large it can be.
+
+With eta the row's linear predictor where it is expanded and f its log-likelihood, the remainder at eta + h is
+
+    R(h) = integral from 0 to h of (h - s)^2 / 2 f'''(eta + s) ds,
+
+computed by Gauss-Legendre quadrature in this form: nothing cancels, so that also tiny remainders have ten digits. Let
+theta be the point of expansion, LL' a covariance and a = |L'x|. If theta moves by L z with |z| = rho <= radius, then
+h = x'L z is at most a rho in size, and
+
+    |R(h)| <= c rho^3,     c = M a^3 / 6,     M = the largest |f'''| on eta +- radius a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from tallbayes.compiled import compiled
+from tallbayes.families import Tag
+from tallbayes.families.terms import bound3, third
+from tallbayes.rowmath import CHUNK, ONE_PASS, predictor
+from tallbayes.urn import Urn
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+# Gauss-Legendre on [0, 1]; eight nodes fill a vector register.
+NODES, WEIGHTS = (1 + np.polynomial.legendre.leggauss(8)[0]) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
+CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
+SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
+TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
+
+
+@compiled()
+def remainder(tag, y, eta, h):
+    """R(h), on panels of at most unit length, where the integrand is nearly a polynomial."""
+    total = 0.0
+    if abs(h) <= 1.0:
+        for k in range(8):
+            total += CUBIC[k] * third(tag, y, eta + NODES[k] * h)
+        return total * h * h * h
+    panels = int(np.ceil(abs(h)))
+    for panel in range(panels):
+        for k in range(8):
+            u = (panel + NODES[k]) / panels
+            total += WEIGHTS[k] * (1.0 - u) * (1.0 - u) * third(tag, y, eta + u * h)
+    return 0.5 * total * h * h * h / panels
+
+
+@compiled(parallel=True)
+def _expand(x, offset, theta, factor, length, eta, reach):
+    """eta = offset + x' theta and reach = |factor' x| for every row."""
+    p, n = x.shape
+    for block in prange(-(-n // length)):
+        buffer = np.empty(CHUNK)
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            predictor(x, offset, theta, start, stop, eta[start:stop])
+            moved, squares = buffer[: stop - start], reach[start:stop]
+            squares[:] = 0.0
+            for j in range(p):
+                predictor(x, None, factor[:, j], start, stop, moved)
+                for i in range(moved.size):
+                    squares[i] += moved[i] * moved[i]
+            for i in range(squares.size):
+                squares[i] = np.sqrt(squares[i])
+
+
+@compiled(parallel=True)
+def _bounds(tag, y, eta, reach, radius, length, out):
+    """c of every row."""
+    n = eta.size
+    for block in prange(-(-n // length)):
+        for i in range(block * length, min(n, (block + 1) * length)):
+            a = reach[i]
+            out[i] = SLACK / 6.0 * bound3(tag, y[i], eta[i] - radius * a, eta[i] + radius * a) * a * a * a
+
+
+@compiled(parallel=True)
+def _expected(tag, y, weights, eta, reach, radii, spread, threshold, length, counts, sums):
+    """For each radius: rows whose bound times spread exceeds the threshold, and the sum over the others."""
+    n = eta.size
+    for block in prange(-(-n // length)):
+        counts[block] = 0.0
+        sums[block] = 0.0
+        for i in range(block * length, min(n, (block + 1) * length)):
+            a = reach[i]
+            scale = SLACK / 6.0 * spread * a * a * a
+            if weights is not None:
+                scale *= weights[i]
+            for k in range(radii.size):
+                value = scale * bound3(tag, y[i], eta[i] - radii[k] * a, eta[i] + radii[k] * a)
+                if value <= threshold:
+                    sums[block, k] += value
+                else:
+                    counts[block, k] += 1.0
+
+
+@compiled(parallel=True)
+def _excess(tag, y, eta, bounds, moves, radius, out):
+    """The largest |R| / (c radius^3) of every row over several moves of its linear predictor."""
+    for i in prange(eta.size):
+        worst = 0.0
+        for k in range(moves.shape[1]):
+            worst = max(worst, abs(remainder(tag, y[i], eta[i], moves[i, k])) / (bounds[i] * radius**3 + 1e-300))
+        out[i] = worst
+
+
+class Remainders:
+    """The remainders of rows that are expanded at theta; c depends on the radius within which it must hold.
+
+    It is made by `rows.remainders`, and what it knows of each row stays with the rows.
+    """
+
+    def __init__(
+        self,
+        tag: Tag,
+        x: Array,
+        y: Array,
+        weights: Array | None,
+        offset: Array | None,
+        theta: Array,
+        factor: Array,
+        length: int,
+        count: Callable[[int], None],
+    ) -> None:
+        self._tag, self._x, self._y, self._weights, self._offset = tag, x, y, weights, offset
+        self._theta, self._factor, self._length, self._count = theta, factor, length, count
+        self._eta, self._reach = np.empty(y.size), np.empty(y.size)
+        columns = np.asfortranarray(factor)
+        if theta.size < TRIANGLE:
+            _expand(x, offset, theta, columns, length, self._eta, self._reach)
+            return
+        self._eta[:] = 0.0 if offset is None else offset
+        for start in range(0, y.size, length):
+            part = x[:, start : start + length]
+            self._eta[start : start + length] += theta @ part
+            moved = factor.T @ part
+            self._reach[start : start + length] = np.sqrt(np.einsum("ij,ij->j", moved, moved))
+
+    def bounds(self, radius: float) -> Array:
+        """c of every row, for its unit weight."""
+        out = np.empty(self._y.size)
+        with ONE_PASS:
+            _bounds(self._tag, self._y, self._eta, self._reach, radius, self._length, out)
+        return out
+
+    def expected(self, radii: Array, spread: float, threshold: float) -> Array:
+        """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum."""
+        counts, sums = np.empty((2, -(-self._y.size // self._length), radii.size))
+        with ONE_PASS:
+            _expected(
+                self._tag, self._y, self._weights, self._eta, self._reach, radii, spread, threshold, self._length,
+                counts, sums,
+            )  # fmt: skip
+        return np.stack([counts.sum(0), sums.sum(0)], axis=1)
+
+    def weighted(self, bounds: Array) -> Array:
+        """Bounds times the rows' weights."""
+        return bounds if self._weights is None else bounds * self._weights
+
+    def urn(self, bounds: Array, chosen: Integers | None = None) -> Urn:
+        """Rows to be drawn in proportion to their weighted bounds; those that are `chosen` are left out."""
+        left = bounds
+        if chosen is not None:
+            left = bounds.copy()
+            left[chosen] = 0.0
+        return Urn(self.weighted(left), left, self._x, self._y, self._offset, self._theta, self._length, self._count)
+
+    def excess(self, bounds: Array, radius: float, rows: Integers, rng: np.random.Generator, points: int = 10) -> float:
+        """The largest |R| over its bound at random points on the ball's surface, for some rows: at most one."""
+        directions = rng.standard_normal((points, self._theta.size))
+        directions *= radius / np.linalg.norm(directions, axis=1, keepdims=True)
+        x = np.ascontiguousarray(self._x[:, rows])
+        out = np.empty(rows.size)
+        moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
+        self._count(rows.size * points)
+        with ONE_PASS:
+            _excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius, out)
+        return float(out.max(initial=0.0))

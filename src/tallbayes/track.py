@@ -1,0 +1,63 @@
+"""A linear predictor that stays with the rows, for chains that move one coefficient at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes import rowmath
+from tallbayes.families import Tag
+from tallbayes.rowmath import ONE_PASS, SERIAL
+
+if TYPE_CHECKING:
+    from tallbayes.rows import MemoryRows
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+class Track:
+    """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
+
+    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding
+    errors pile up with the moves; `refresh` computes the predictors anew.
+    """
+
+    def __init__(self, rows: MemoryRows, family: Tag, theta: Array) -> None:
+        self._rows, self._family, self._theta = rows, family, np.array(theta, dtype=float)
+        self.refresh()
+        self.value = self.at(theta, 0, np.arange(len(theta)))
+
+    def refresh(self) -> None:
+        """Compute the linear predictors anew from the coefficients."""
+        self._eta = self._rows._predictors(self._theta)
+
+    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
+        """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
+        rows = self._rows
+        steps = self._steps(theta, column, chains)
+        rows.count(rows.size * chains.size)
+        values = np.empty((rows._blocks, chains.size))
+        data = (self._family, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
+        if rows.size * chains.size <= SERIAL:
+            rowmath.serial_moved_values(*data, rows._length, values)
+        else:
+            with ONE_PASS:
+                rowmath.moved_values(*data, rows._length, values)
+        return np.asarray(rows.linear(self._family, theta[chains]) + values.sum(0))
+
+    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+        """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
+        rows = self._rows
+        steps = self._steps(theta, column, chains)
+        with ONE_PASS:
+            rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
+        self._theta[chains, column] = theta[chains, column]
+        self.value[chains] = value
+
+    def _steps(self, theta: Array, column: int | None, chains: Integers) -> Array:
+        if column is None:
+            raise ValueError("a track serves moves of one column only")
+        return np.asarray(theta[chains, column] - self._theta[chains, column])

@@ -1,0 +1,136 @@
+"""Rows drawn with replacement, with probabilities in proportion to a weight: the alias method.
+
+A table of n entries holds for every row a probability and a partner: pick an entry uniformly, keep it with its
+probability, else take its partner (A. J. Walker, 1977; M. D. Vose, 1991). There is one table a block of rows, which
+stays in the cache while it is built, and one over the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from tallbayes.compiled import compiled
+from tallbayes.rowmath import ONE_PASS
+
+Array = NDArray[np.float64]
+
+
+class Pool(NamedTuple):
+    """Drawn rows, each contiguous in memory, in the order in which they were drawn."""
+
+    x: Array  # (size, p)
+    y: Array  # (size,)
+    eta: Array  # (size,) linear predictor where the rows are expanded
+    bound: Array  # (size,) of the remainder, for unit weight
+
+
+@compiled()
+def _table(weights, probability, partner, stack):
+    """The alias table of some weights; returns their sum."""
+    n = weights.size
+    total = weights.sum()
+    if total == 0.0:
+        return total
+    small, large = 0, n  # stacks of the indices below and above the mean grow from both ends
+    for i in range(n):
+        probability[i] = weights[i] * (n / total)
+        partner[i] = i
+        if probability[i] < 1.0:
+            stack[small] = i
+            small += 1
+        else:
+            large -= 1
+            stack[large] = i
+    while small > 0 and large < n:
+        small -= 1
+        low, high = stack[small], stack[large]
+        partner[low] = high
+        probability[high] -= 1.0 - probability[low]
+        if probability[high] < 1.0:
+            large += 1
+            stack[small] = high
+            small += 1
+    for k in range(small):  # what rounding left over is one
+        probability[stack[k]] = 1.0
+    return total
+
+
+@compiled(parallel=True)
+def _tables(weights, length, probability, partner, totals):
+    """One table a block."""
+    n = weights.size
+    for block in prange(totals.size):
+        start, stop = block * length, min(n, (block + 1) * length)
+        stack = np.empty(length, np.int32)
+        totals[block] = _table(weights[start:stop], probability[start:stop], partner[start:stop], stack)
+
+
+@compiled()
+def _pick(probability, partner, rng):
+    place = rng.random() * probability.size
+    i = min(int(place), probability.size - 1)
+    return i if place - i < probability[i] else partner[i]
+
+
+@compiled()
+def _draw(tables, blocks, length, x, y, offset, bounds, theta, rng, pool):
+    """Draw rows into the pool: first a block, then a row of it."""
+    (probability, partner), (block_probability, block_partner) = tables, blocks
+    p, n = x.shape
+    chosen = np.empty(pool.y.size, np.int64)
+    for k in range(chosen.size):
+        start = _pick(block_probability, block_partner, rng) * length
+        stop = min(n, start + length)
+        chosen[k] = start + _pick(probability[start:stop], partner[start:stop], rng)
+    for j in range(p):
+        column = x[j]
+        for k in range(chosen.size):
+            pool.x[k, j] = column[chosen[k]]
+    for k in range(chosen.size):
+        i = chosen[k]
+        pool.y[k], pool.bound[k] = y[i], bounds[i]
+        eta = 0.0
+        if offset is not None:
+            eta += offset[i]
+        for j in range(p):
+            eta += pool.x[k, j] * theta[j]
+        pool.eta[k] = eta
+
+
+class Urn:
+    """Draws rows in proportion to fixed weights; `total` is their sum. Draws are independent, in random order."""
+
+    def __init__(
+        self,
+        weights: Array,
+        bounds: Array,
+        x: Array,
+        y: Array,
+        offset: Array | None,
+        theta: Array,
+        length: int,
+        count: Callable[[int], None],
+    ) -> None:
+        if not np.isfinite(weights.sum()):
+            raise ValueError("the weights with which rows are drawn must be finite")
+        self._rows, self._theta, self._length, self._count = (x, y, offset, bounds), theta, length, count
+        self._tables = np.empty(y.size), np.empty(y.size, np.int32)
+        totals = np.empty(-(-y.size // length))
+        with ONE_PASS:
+            _tables(weights, length, *self._tables, totals)
+        self._blocks = np.empty(totals.size), np.empty(totals.size, np.int32)
+        self.total = float(_table(totals, *self._blocks, np.empty(totals.size, np.int32)))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Pool:
+        """So many rows, independently; the same row may come again."""
+        if not self.total > 0:
+            raise ValueError("no row has a positive weight, so none can be drawn")
+        self._count(size)
+        pool = Pool(np.empty((size, self._theta.size)), np.empty(size), np.empty(size), np.empty(size))
+        _draw(self._tables, self._blocks, self._length, *self._rows, self._theta, rng, pool)
+        return pool

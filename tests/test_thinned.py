@@ -1,0 +1,443 @@
+"""The thinned second stage through the harness: exact checks of its parts, statistical checks of the compiled loop."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import harness
+import numba
+import numpy as np
+import pytest
+from scipy import stats
+
+from tallbayes import remainders
+from tallbayes.families import Bernoulli, Poisson
+from tallbayes.kernels import Streams, thinned, thinned_loop
+from tallbayes.kernels.thinned import Thinned
+from tallbayes.kernels.thinned_loop import Moves
+from tallbayes.mode import SeparationWarning
+from tallbayes.models.glm import GLM
+from tallbayes.priors import Normal, StudentT
+from tallbayes.urn import Pool, Urn
+
+CHAINS, STEPS = 6_000, 6
+INDEPENDENT = Moves(1.0, 0.0, 0.0, 5.0, 1.7)
+MIXED = Moves(1.0, 0.2, 0.2, 5.0, 1.7)
+MOVES = {
+    "independent": INDEPENDENT,
+    "autoregressive": INDEPENDENT._replace(step=0.5),
+    "heavy": INDEPENDENT._replace(heavy=1.0),
+    "walk": INDEPENDENT._replace(walk=1.0),
+    "mixed": MIXED,
+}
+
+
+@cache
+def model_named(name: str) -> GLM:
+    """Small skewed problems, one for each family, and one with a prior that is not Normal."""
+    x = [-1.0, -0.5, 0.0, 2.0, 0.3, -1.2, 0.8, -0.1, 1.5, 1.1, 0.4, -0.7, 0.2, 0.9]
+    y = [0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
+    counts = [0, 0, 1, 3, 0, 0, 1, 0, 2, 1, 0, 0, 0, 1]
+    days = [1.0, 2.0, 1.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.5, 1.0, 2.0, 1.0, 1.0, 1.0]
+    data = {"x": x, "y": y, "k": counts, "days": days}
+    prior = Normal(0.0, 2.0)
+    if name == "zero event":
+        return harness.zero_event_model()
+    if name == "intercept":
+        return GLM("y ~ 1", {"y": [0, 0, 0, 0, 0, 1]}, prior=Normal(0.0, 5.0))
+    if name == "poisson":
+        return GLM("k ~ x", data, Poisson("days"), prior)
+    if name == "student-t prior":
+        return GLM("y ~ x", data, prior={"Intercept": prior, "x": StudentT(4.0, 0.5, 1.0)})
+    if name == "weighted":
+        return GLM("y ~ x", data, prior=prior, weights=np.array([1.0, 2, 1, 1, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1]))
+    return GLM("y ~ x", data, Bernoulli(name), prior)
+
+
+MODELS = ["logit", "probit", "cloglog", "poisson", "student-t prior", "weighted"]
+
+
+def make(
+    name: str = "logit", moves: Moves = MIXED, threshold: float = np.inf, limit: float = np.inf, **options: Any
+) -> Thinned:
+    """By default every row is thinned, however much cheaper a pass would be on a small problem."""
+    model = model_named(name)
+    kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4), moves, threshold)
+    return replace(kernel, target=kernel.target._replace(limit=limit, **options))
+
+
+# --- kind 1: balance ---
+
+
+def rows_between(kernel: Thinned, here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the compiled loop makes of every row for a pair of points: phi and the gain of a kept event."""
+    rows, mode, tag = kernel.model.rows, kernel.mode, kernel.model.family.tag
+    weights = np.ones(rows.size) if rows._weights is None else rows._weights
+    z = [np.linalg.solve(mode.factor, point - mode.theta) for point in (here, there)]
+    spread = thinned_loop.distance_bound(*map(np.linalg.norm, z), np.linalg.norm(z[1] - z[0]))
+    bounds = rows.remainders(tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    offset = 0.0 if rows._offset is None else rows._offset
+    eta = mode.theta @ rows._x + offset
+    phi, gain = np.empty(rows.size), np.empty(rows.size)
+    for i in range(rows.size):
+        h, new_h = (rows._x[:, i] @ (point - mode.theta) for point in (here, there))
+        difference = remainders.remainder(tag, rows._y[i], eta[i], new_h) - remainders.remainder(
+            tag, rows._y[i], eta[i], h
+        )
+        keep, gain[i] = thinned_loop.thin(bounds[i] * spread, difference)
+        phi[i] = weights[i] * bounds[i] * spread * keep
+    return phi, gain
+
+
+def log_surrogate(kernel: Thinned, theta: np.ndarray) -> np.ndarray:
+    """log p*, with the exact prior in it."""
+    mode = kernel.mode
+    d = theta - mode.theta
+    return (
+        harness.log_prior(kernel.model, theta)
+        + d @ mode.gradient
+        - 0.5 * np.einsum("...i,ij,...j", d, mode.curvature, d)
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_balance_holds_pointwise_in_the_auxiliary_variables(name):
+    """p(x) q(x,y) Poisson(S; phi) a(x,y,S) is symmetric for random pairs and random counts S."""
+    kernel = make(name)
+    rng = np.random.default_rng(1)
+    points = kernel.mode.center + 0.9 * rng.standard_normal((40, 2)) @ kernel.mode.factor.T
+    for here, there in itertools.pairwise(points):
+        ways = []
+        counts = rng.poisson(1.0, kernel.model.rows.size)
+        log_q = rng.normal(0.0, 1.0, 2)
+        for a, b, forth, back in ((here, there, *log_q), (there, here, *log_q[::-1])):
+            phi, gain = rows_between(kernel, a, b)
+            log_ratio = back - forth + log_surrogate(kernel, b) - log_surrogate(kernel, a) + counts @ gain
+            log_density = harness.log_posterior(kernel.model, a) + forth + stats.poisson.logpmf(counts, phi).sum()
+            ways.append(log_density + min(0.0, log_ratio))
+        assert ways[0] == pytest.approx(ways[1], abs=1e-9)
+
+
+def five_rows() -> Thinned:
+    """A problem small enough to enumerate all auxiliary variables."""
+    data = {"x": [-1.0, 0.5, 2.0, 0.3, 1.2], "y": [0, 0, 1, 0, 1]}
+    model = GLM("y ~ x", data, prior=Normal(0.0, 2.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeparationWarning)
+        kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4), INDEPENDENT, np.inf)
+    return replace(kernel, target=kernel.target._replace(limit=np.inf))
+
+
+def six_points(kernel: Thinned) -> harness.FiniteSpace:
+    space = harness.FiniteSpace.of(kernel, np.random.default_rng(8))
+    inside = np.linalg.norm(np.linalg.solve(kernel.mode.factor, (space.points - kernel.mode.theta).T), axis=0)
+    assert inside.max() < kernel.target.radius
+    return space
+
+
+def enumerated(kernel: Thinned, space: harness.FiniteSpace, most: int | None = None, sign: int = 1) -> np.ndarray:
+    """Transition matrix with the auxiliaries summed out, event by event: N, the rows drawn, and which are kept.
+
+    With `most`, a step that draws more than so many events gets the full second stage instead, which is wrong.
+    """
+    m, tag = len(space.points), kernel.model.family.tag
+    rows, mode = kernel.model.rows, kernel.mode
+    bounds = rows.remainders(tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    eta = mode.theta @ rows._x
+    z = np.linalg.solve(mode.factor, (space.points - mode.theta).T).T
+    moves = np.zeros((m, m))
+    for i, j in itertools.permutations(range(m), 2):
+        spread = thinned_loop.distance_bound(*np.linalg.norm(z[[i, j]], axis=1), np.linalg.norm(z[j] - z[i]))
+        h = (space.points[[i, j]] - mode.theta) @ rows._x
+        parts = [[remainders.remainder(tag, rows._y[k], eta[k], step[k]) for k in range(rows.size)] for step in h]
+        difference = sign * (np.array(parts[1]) - np.array(parts[0]))
+        pairs = np.array([thinned_loop.thin(c * spread, d) for c, d in zip(bounds, difference, strict=True)])
+        fixed = np.log(space.proposal[j, i] / space.proposal[i, j])
+        fixed += log_surrogate(kernel, space.points[j]) - log_surrogate(kernel, space.points[i])
+        if most is None:
+            accept = expectation(bounds * spread * pairs[:, 0], pairs[:, 1], fixed)
+        else:
+            full = min(1.0, np.exp(fixed + difference.sum()))
+            accept = switched(bounds * spread, pairs, fixed, full, most)
+        moves[i, j] = space.proposal[i, j] * accept
+    return harness.with_rejections(moves)
+
+
+def expectation(phi: np.ndarray, gain: np.ndarray, fixed: float) -> float:
+    """E min(1, exp(fixed + sum S gain)) over independent S ~ Poisson(phi), to 1e-12."""
+    counts = [np.arange(int(stats.poisson.isf(1e-13, rate)) + 2) for rate in phi]
+    grids = np.meshgrid(*counts, indexing="ij")
+    log_ratio = fixed + sum(g * s for g, s in zip(gain, grids, strict=True))
+    probability = np.ones(())
+    for rate, values in zip(phi, counts, strict=True):
+        probability = np.multiply.outer(probability, stats.poisson.pmf(values, rate))
+    return float((probability * np.exp(np.minimum(log_ratio, 0.0))).sum())
+
+
+def switched(rates: np.ndarray, pairs: np.ndarray, fixed: float, full: float, most: int) -> float:
+    """The same when N is drawn first and steps with more than `most` events are decided on all rows."""
+    total = rates.sum()
+    accept = stats.poisson.sf(most, total) * full
+    outcomes = [(rate / total * keep, gain) for rate, (keep, gain) in zip(rates, pairs, strict=True)]
+    outcomes.append((sum(rate / total * (1 - keep) for rate, (keep, _) in zip(rates, pairs, strict=True)), 0.0))
+    for events in range(most + 1):
+        for chosen in itertools.product(outcomes, repeat=events):
+            probability = np.prod([p for p, _ in chosen]) if chosen else 1.0
+            log_ratio = fixed + sum(gain for _, gain in chosen)
+            accept += stats.poisson.pmf(events, total) * probability * np.exp(min(0.0, log_ratio))
+    return float(accept)
+
+
+def test_transition_matrix_keeps_the_target_with_the_auxiliaries_summed_out():
+    kernel = five_rows()
+    space = six_points(kernel)
+    assert harness.drift(space.target, enumerated(kernel, space)) < 1e-10
+
+
+@pytest.mark.parametrize(("broken", "least"), [({"sign": -1}, 0.1), ({"most": 0}, 0.02), ({"most": 1}, 0.02)])
+def test_broken_transition_matrices_do_not(broken, least):
+    """D with the wrong sign, and a switch to all rows that depends on the N drawn: both matter on this problem."""
+    kernel = five_rows()
+    space = harness.FiniteSpace.of(kernel, np.random.default_rng(23))
+    matrix = enumerated(kernel, space, **broken)
+    assert harness.bias(space.target, matrix) > least
+    assert harness.drift(space.target, matrix) > 1e-3
+
+
+# --- kind 2: reductions ---
+
+
+def exact_log_ratio(kernel: Thinned, here: np.ndarray, there: np.ndarray, kind: str) -> np.ndarray:
+    """log of p-ratio times q-ratio, written with NumPy alone."""
+    mode, ratio = kernel.mode, harness.log_posterior(kernel.model, there) - harness.log_posterior(kernel.model, here)
+    z = [np.linalg.solve(mode.factor, (point - mode.center).T).T for point in (here, there)]
+    squares = [(part**2).sum(-1) for part in z]
+    if kind == "heavy":
+        shape = kernel.moves.df
+        density = [stats.multivariate_t.logpdf(part, np.zeros(2), np.eye(2), shape) for part in z]
+        return ratio + density[0] - density[1]
+    if kind == "walk":
+        return ratio
+    return ratio + 0.5 * (squares[1] - squares[0])  # reversible with respect to the Gaussian
+
+
+@pytest.mark.parametrize("kind", ["independent", "autoregressive", "heavy", "walk"])
+@pytest.mark.parametrize("how", [{"threshold": 0.0}, {"limit": 0.0}], ids=["always evaluated", "passes"])
+@pytest.mark.parametrize("name", MODELS)
+def test_without_thinning_the_ratio_is_that_of_metropolis_hastings(name, how, kind):
+    kernel = make(name, MOVES[kind], **how)
+    streams = Streams.spawn(5, 3)
+    state = kernel.start(streams)
+    start = state.theta
+    _, draws = kernel.advance(state, 60, streams)
+    before = np.concatenate([start[None], draws.theta[:-1]])
+    moved = draws.accepted[:, 0]
+    expected = exact_log_ratio(kernel, before[moved], draws.theta[moved], kind)
+    assert moved.sum() > 20
+    np.testing.assert_allclose(draws.log_second[:, 0][moved], expected, atol=1e-9)
+
+
+def test_with_no_remainder_at_all_every_proposal_is_accepted():
+    kernel = make(moves=MOVES["autoregressive"], total=0.0)
+    assert harness.some_draws(kernel, [200]).accepted.all()
+
+
+# --- kind 3: start in the posterior, stay there ---
+
+
+@pytest.mark.parametrize("moves", MOVES.values(), ids=MOVES.keys())
+@pytest.mark.parametrize("limit", [np.inf, 4.0, 0.5], ids="limit {}".format)
+def test_chains_started_in_the_posterior_stay_there(moves, limit):
+    assert harness.departure(make(moves=moves, limit=limit), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
+
+
+@pytest.mark.parametrize("threshold", [np.inf, 0.3, 0.0], ids="threshold {}".format)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_family_stays_in_its_posterior(name, threshold):
+    kernel = make(name, threshold=threshold)
+    assert harness.departure(kernel, STEPS, CHAINS, seed=12) > harness.FALSE_ALARM
+
+
+def test_thresholds_split_the_rows():
+    sizes = [make(threshold=threshold).target.always[1].size for threshold in (np.inf, 0.3, 0.0)]
+    assert sizes[0] == 0 < sizes[1] < sizes[2] == 14
+
+
+# --- kind 4: broken kernels must fail ---
+
+
+class Interpreted:
+    """The compiled loop run by Python, so that a part of it can be broken."""
+
+    def __init__(self, monkeypatch, **parts):
+        for name, part in parts.items():
+            monkeypatch.setattr(thinned_loop, name, part)
+        monkeypatch.setattr(thinned, "advance", self)
+
+    def __call__(self, tag, target, moves, pool, chain, *rest):
+        return thinned_loop.advance.py_func(tag, target, moves, pool, chain.view(np.recarray), *rest)
+
+
+def few_chains(kernel: Thinned, steps: int = 8, chains: int = 2_500) -> float:
+    return harness.departure(kernel, steps, chains, seed=13)
+
+
+def test_the_interpreted_loop_is_the_compiled_one(monkeypatch):
+    compiled = harness.some_draws(make(), [40])
+    Interpreted(monkeypatch)
+    interpreted = harness.some_draws(make(), [40])
+    np.testing.assert_allclose(compiled.theta, interpreted.theta, atol=1e-10)
+    np.testing.assert_array_equal(compiled.accepted, interpreted.accepted)
+
+
+def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
+    right = thinned_loop.thin
+    Interpreted(monkeypatch, thin=lambda bound, difference: right(bound, -difference))
+    assert few_chains(make(moves=INDEPENDENT)) < harness.FALSE_ALARM
+
+
+def scaled_bounds(monkeypatch, by: float) -> None:
+    right = remainders.Remainders.bounds
+    monkeypatch.setattr(remainders.Remainders, "bounds", lambda self, radius: by * right(self, radius))
+
+
+def test_bounds_that_are_too_small_are_seen_in_set_up(monkeypatch):
+    scaled_bounds(monkeypatch, 0.2)
+    with pytest.raises(FloatingPointError, match="times its bound"):
+        make()
+
+
+def test_bounds_that_are_too_small_are_seen_while_sampling(monkeypatch):
+    scaled_bounds(monkeypatch, 0.2)
+    monkeypatch.setattr(remainders.Remainders, "excess", lambda *arguments: 0.0)
+    with pytest.raises(FloatingPointError, match="exceeds its bound"):
+        harness.some_draws(make(moves=INDEPENDENT), [500])
+
+
+def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypatch):
+    """On a problem with one coefficient, where rows come close to their bounds; a NaN ratio is a rejection."""
+
+    def unchecked(bound, difference):
+        forward, backward = bound - max(0.0, difference), bound - max(0.0, -difference)
+        return forward / bound, np.log(backward / forward) if min(forward, backward) > 0 else np.nan
+
+    scaled_bounds(monkeypatch, 0.2)
+    monkeypatch.setattr(remainders.Remainders, "excess", lambda *arguments: 0.0)
+    Interpreted(monkeypatch, breaks=lambda bound, difference: False, thin=unchecked)
+    assert few_chains(make("intercept", INDEPENDENT), 16, 4_000) < harness.FALSE_ALARM
+
+
+def test_a_sorted_pool_leaves_the_posterior(monkeypatch):
+    right = Urn.draw
+
+    def ordered(self, size, rng):
+        pool = right(self, size, rng)
+        order = np.argsort(pool.x[:, 1])
+        return Pool(*(part[order] for part in pool))
+
+    monkeypatch.setattr(Urn, "draw", ordered)
+    assert harness.departure(make(moves=INDEPENDENT), 3, CHAINS, seed=11) < harness.FALSE_ALARM
+
+
+class Cut:
+    """A generator that never draws more than a few events."""
+
+    def __init__(self, generator, most):
+        self._generator, self._most = generator, most
+
+    def __getattr__(self, name):
+        return getattr(self._generator, name)
+
+    def poisson(self, rate):
+        return min(self._generator.poisson(rate), self._most)
+
+
+def test_cutting_the_number_of_events_leaves_the_posterior(monkeypatch):
+    loop = thinned_loop.advance.py_func
+
+    def cut(tag, target, moves, pool, chain, places, first, second, *rest):
+        return loop(tag, target, moves, pool, chain.view(np.recarray), places, first, Cut(second, 1), *rest)
+
+    monkeypatch.setattr(thinned, "advance", cut)
+    assert few_chains(make(moves=INDEPENDENT)) < harness.FALSE_ALARM
+
+
+@pytest.mark.parametrize("total", [np.nan, -1.0])
+def test_a_rate_that_is_not_a_number_raises(total):
+    with pytest.raises(FloatingPointError, match="rate"):
+        harness.some_draws(make(total=total), [5])
+
+
+def test_a_dropped_prior_correction_leaves_the_posterior():
+    kernel = make("student-t prior", corrected=False)
+    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=12) < harness.FALSE_ALARM
+
+
+# --- kind 5: known posteriors ---
+
+
+@pytest.mark.parametrize("name", [*MODELS, "zero event"])
+@pytest.mark.parametrize("options", [{}, {"threshold": None, "moves": None}], ids=["all thinned", "default"])
+def test_long_runs_agree_with_quadrature(name, options):
+    """The tail quantiles (0.5% and 99.5%) of a level without events are among what is compared."""
+    chains = 400
+    model = model_named(name)
+    kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4)) if options else make(name)
+    assert harness.largest_z(kernel, 400, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+
+
+def test_gaussian_proposals_alone_miss_the_tail_of_a_level_without_events():
+    """Why proposals are a mixture: chains that start near the mode do not reach the left tail in this time."""
+    chains = 400
+    kernel = make("zero event", INDEPENDENT, threshold=0.0)
+    truth = harness.Quadrature.of(kernel.model)
+    far = truth.quantile(1, 0.005)
+    shares = []
+    for moves in (INDEPENDENT, MIXED):
+        streams = Streams.spawn(6, chains)
+        draws = replace(kernel, moves=moves).advance(kernel.start(streams), 150, streams)[1]
+        shares.append((draws.theta[..., 1] < far).mean())
+    assert shares[0] < 0.0025 < shares[1]
+
+
+# --- kind 7: same seed, same draws ---
+
+
+@pytest.mark.parametrize("limit", [np.inf, 4.0])
+def test_draws_do_not_depend_on_how_steps_are_split(limit):
+    kernel = make(limit=limit)
+    assert harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [1, 99, 7, 23]))
+    assert not harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [130], seed=4))
+
+
+def test_draws_do_not_depend_on_the_number_of_threads():
+    kernel, found = make(), []
+    for threads in (1, 2, 4):
+        numba.set_num_threads(threads)
+        try:
+            found.append(harness.some_draws(kernel, [100], chains=4))
+        finally:
+            numba.set_num_threads(4)
+    assert harness.same(found[0], found[1])
+    assert harness.same(found[0], found[2])
+
+
+# --- kind 9: honest counts ---
+
+
+@pytest.mark.parametrize("threshold", [np.inf, 0.3])
+def test_rows_touched_are_what_was_drawn_and_passed(monkeypatch, threshold):
+    kernel = make(threshold=threshold, limit=4.0)
+    drawn = []
+    right = Urn.draw
+    monkeypatch.setattr(Urn, "draw", lambda self, size, rng: drawn.append(size) or right(self, size, rng))
+    rows = kernel.model.rows
+    before = rows.touched
+    with harness.counting_passes() as tally:
+        harness.some_draws(kernel, [50])
+    assert sum(drawn) > 0 < tally[rows.size]
+    assert rows.touched - before == sum(drawn) + tally[rows.size] + 2 * 50 * kernel.target.always[1].size
