@@ -24,6 +24,7 @@ def main() -> None:
             FORMULA, data, method="two-stage", surrogate=tb.CaseControl(1_000), draws=10_000, **common
         ),
         "taylor": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(), draws=10_000, **common),
+        "auto": tb.fit(FORMULA, data, draws=25_000, seed=1),
         "taylor_1000": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(1_000), draws=10_000, **common),
     }
     print(f"\nBank, {len(data):,} rows, {fits['mh'].stats['distinct_rows']:,} distinct")

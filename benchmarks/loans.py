@@ -15,13 +15,14 @@ METHODS: dict[str, dict[str, Any]] = {
     "case_control": {"method": "two-stage", "surrogate": tb.CaseControl(60_000)},
     "uniform": {"method": "two-stage", "surrogate": tb.CaseControl(150_000, uniform=True)},
     "taylor": {"method": "two-stage", "surrogate": tb.Taylor()},
+    "auto": {},
 }
 
 
 def fit_all(data: pd.DataFrame, draws: dict[str, int], seed: int = 1) -> dict[str, tb.Fit]:
     """Each method on the same data, with so many draws a chain and a fifth of that for tuning."""
     return {
-        name: tb.fit(FORMULA, data, draws=count, warmup=count // 5, seed=seed, **METHODS[name])
+        name: tb.fit(FORMULA, data, draws=count, warmup=min(count // 5, 1_000), seed=seed, **METHODS[name])
         for name, count in draws.items()
     }
 
@@ -37,8 +38,9 @@ def report(fits: dict[str, tb.Fit]) -> None:
 
 def main() -> None:
     data = tb.datasets.simulate_loans()
-    tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False)  # compile
-    fits = fit_all(data, {"mh": 2_000, "case_control": 4_000, "uniform": 3_000, "taylor": 4_000})
+    for options in METHODS.values():  # compile
+        tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False, **options)
+    fits = fit_all(data, {"mh": 2_000, "case_control": 4_000, "uniform": 3_000, "taylor": 4_000, "auto": 10_000})
     print(f"\nLoans, {len(data):,} rows, {int(data['foreclosed'].sum()):,} foreclosed")
     report(fits)
     ratios = tb.compare_parameters(**fits)
@@ -46,5 +48,6 @@ def main() -> None:
         ("case_control", "at least 1.3"),
         ("uniform", "the paper: 1.27"),
         ("taylor", "at least 20, aim 50"),
+        ("auto", "thinned: no aim"),
     ):
         print(f"{name:12} / mh  median {ratios[name].median():.2f} ({goal}), lowest {ratios[name].min():.2f}")

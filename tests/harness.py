@@ -235,7 +235,7 @@ class Quadrature:
         mode = mode_of(model)
         # Where the prior has a say, the tails end only where it ends them.
         ends = np.where(np.isinf(model.prior.df), 8, 24) * model.prior.scale
-        reach = np.where(mode.sd > 0.2 * model.prior.scale, ends, 12 * mode.sd)
+        reach = np.where(mode.sd > 0.2 * model.prior.scale, ends, 20 * mode.sd)
         sides = [np.linspace(-1, 1, points) * r + c for r, c in zip(reach, mode.center, strict=True)]
         grid = np.stack([side.ravel() for side in np.meshgrid(*sides, indexing="ij")], axis=1)
         logs = np.concatenate([log_posterior(model, part) for part in np.array_split(grid, 50)])

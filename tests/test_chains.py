@@ -138,6 +138,7 @@ def test_draws_bound_a_target_that_is_out_of_reach():
 
 def test_progress_goes_to_stderr_with_acceptance_and_ess(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(chains._NowAndThen, "due", lambda self: True)  # it would wait for a second
     run(KERNELS["two-stage"], progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""

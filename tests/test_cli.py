@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from tallbayes import cli, datasets
+from tallbayes import cli, datasets, methods
 from tallbayes.cli import main
 from tallbayes.data import read
-from tallbayes.priors import Normal
+from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
+from tallbayes.priors import Normal, StudentT
 from tallbayes.result import example, load
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
 from tallbayes.surrogates.taylor import Taylor
@@ -75,6 +76,19 @@ def test_help_teaches():
         assert command in shown.stdout
 
 
+def test_help_says_what_each_method_does():
+    text = " ".join(run("fit", "--help").stdout.split())
+    for part in [
+        "auto chooses and says why",
+        "thinned looks at a handful of rows a draw",
+        "two-stage at all rows for proposals that pass a surrogate",
+        "mh at all rows for every proposal",
+        "binomial(TRIALS_COLUMN, probit)",
+        "student_t(DF, MEAN, SCALE)",
+    ]:
+        assert part in text
+
+
 def test_version():
     assert importlib.metadata.version("tallbayes") in run("--version").stdout
 
@@ -91,7 +105,7 @@ def test_imports_are_light(code):
 
 
 def test_choices_are_those_of_the_library():
-    assert (cli.METHODS, cli.PROPOSALS) == (FRONT_DOOR.METHODS, FRONT_DOOR.PROPOSALS)
+    assert (cli.METHODS, cli.PROPOSALS) == (methods.METHODS, methods.PROPOSALS)
     assert cli.LOAN_ROWS == datasets.LOAN_ROWS
 
 
@@ -134,7 +148,7 @@ def test_options_reach_the_front_door(calls):
         {
             "formula": "y ~ x",
             "data": "loans/*.csv",
-            "family": "bernoulli",
+            "family": Bernoulli(),
             "prior": None,
             "method": "two-stage",
             "surrogate": Taylor(7),
@@ -155,7 +169,48 @@ def test_options_reach_the_front_door(calls):
 def test_defaults_are_those_of_the_front_door(calls):
     usual = {name: parameter.default for name, parameter in SIGNATURE.parameters.items()}
     run("fit", "data.csv", "y ~ x")
-    assert calls == [usual | {"formula": "y ~ x", "data": "data.csv"}]
+    assert calls == [usual | {"formula": "y ~ x", "data": "data.csv", "family": resolve(usual["family"])}]
+
+
+@pytest.mark.parametrize(
+    ("text", "family"),
+    [
+        ("bernoulli", Bernoulli()),
+        ("bernoulli(logit)", Bernoulli()),
+        ("bernoulli(probit)", Bernoulli("probit")),
+        ("bernoulli( cloglog )", Bernoulli("cloglog")),
+        ("poisson", Poisson()),
+        ("Poisson", Poisson()),
+        ("poisson(days)", Poisson("days")),
+        ("poisson(days at risk)", Poisson("days at risk")),
+        ("binomial(sent)", Binomial("sent")),
+        ("binomial(sent, probit)", Binomial("sent", "probit")),
+        (" binomial (sent (all),cloglog) ", Binomial("sent (all)", "cloglog")),
+    ],
+)
+def test_families(calls, text, family):
+    done = run("fit", "data.csv", "y ~ x", "--family", text)
+    assert done.exit_code == 0, done.output
+    assert calls[0]["family"] == family
+
+
+def test_families_reach_the_model(frame, tmp_path):
+    rng = np.random.default_rng(2)
+    frame = frame.assign(days=rng.uniform(1, 5, 1_000), sent=rng.integers(1, 9, 1_000))
+    frame["claims"] = rng.poisson(frame["days"] * np.exp(0.5 * frame["x"]))
+    frame["opened"] = rng.binomial(frame["sent"], 0.3)
+    frame.to_parquet(tmp_path / "data.parquet")
+    for y, text, family in [
+        ("claims", "poisson(days)", Poisson("days")),
+        ("opened", "binomial(sent, probit)", Binomial("sent", "probit")),
+    ]:
+        out = tmp_path / f"{y}.nc"
+        done = run("fit", tmp_path / "data.parquet", f"{y} ~ x", "--family", text, *FEW, "--out", out)
+        assert done.exit_code == 3, done.output
+        saved = load(out)
+        assert saved.family == family
+        truth = {"claims": [0, 0.5], "opened": [-0.5244, 0]}[y]  # Phi(-0.5244) = 0.3
+        assert saved.summary()["mean"].tolist() == pytest.approx(truth, abs=0.1)  # 3 sd and more
 
 
 @pytest.mark.parametrize(
@@ -182,6 +237,9 @@ def test_surrogates(calls, text, surrogate):
         (["Normal(-1e-3,2.5)"], Normal(-1e-3, 2.5)),
         (["x=normal(1, 2)", "bank[T.b] = normal(0, .5)"], {"x": Normal(1, 2), "bank[T.b]": Normal(0, 0.5)}),
         (["I(x == 1)=normal(0, 1)"], {"I(x == 1)": Normal(0, 1)}),
+        (["student_t(4, 0, 2.5)"], StudentT(4, 0, 2.5)),
+        (["Student_T(.5,-1,1e2)"], StudentT(0.5, -1, 100)),
+        (["x=student_t(3, 0, 1)", "bank[T.b]=normal(0, 2)"], {"x": StudentT(3, 0, 1), "bank[T.b]": Normal(0, 2)}),
     ],
 )
 def test_priors(calls, texts, prior):
@@ -218,6 +276,19 @@ def test_warnings_are_lines(data, tmp_path):
         ["--method", "gibbs"],
         ["--proposal", "gibbs"],
         ["--family", "cauchy"],
+        ["--family", "bernoulli(log)"],
+        ["--family", "bernoulli(probit, days)"],
+        ["--family", "bernoulli()"],
+        ["--family", "binomial"],
+        ["--family", "binomial(sent, log)"],
+        ["--family", "binomial(sent, )"],
+        ["--family", "poisson( )"],
+        ["--family", "poisson(days, probit)"],
+        ["--family", "poisson(days"],
+        ["--family", ""],
+        ["--method", "thinned", "--surrogate", "taylor"],
+        ["--method", "thinned", "--subchain", "0"],
+        ["--method", "thinned", "--proposal", "mixture"],
         ["--method", "mh", "--surrogate", "taylor"],
         ["--method", "mh", "--subchain", "5"],
         ["--surrogate", "tailor"],
@@ -233,6 +304,12 @@ def test_warnings_are_lines(data, tmp_path):
         ["--prior", "normal(0, one)"],
         ["--prior", "normal(0, -1)"],
         ["--prior", "cauchy(0, 1)"],
+        ["--prior", "normal(4, 0, 1)"],
+        ["--prior", "student_t(0, 1)"],
+        ["--prior", "student_t(0, 0, 1)"],
+        ["--prior", "student_t(4, 0, -1)"],
+        ["--prior", "student_t(4, zero, 1)"],
+        ["--prior", "x=student_t(4, 0, 1)", "--prior", "x=normal(0, 2)"],
         ["--prior", "normal(0, 1)", "--prior", "normal(0, 2)"],
         ["--prior", "x=normal(0, 1)", "--prior", "x=normal(0, 2)"],
         ["--prior", "x=normal(0, 1)", "--prior", "normal(0, 2)"],

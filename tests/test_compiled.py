@@ -5,7 +5,6 @@ import math
 import numba.core.caching
 import numpy as np
 import pytest
-
 from scipy import special
 
 from tallbayes.compiled import compiled, erfcx, exp, exp_negative, log, log1p_unit
@@ -154,10 +153,10 @@ def test_log():
     assert (np.abs(applied(log_all, x) - truth) <= 5e-16 * (1 + np.abs(truth))).all()
 
 
-@pytest.mark.parametrize("x", [math.nan, math.inf, -math.inf])
-def test_log_shows_what_is_no_number(x):
-    assert math.isnan(log(x))
-    assert np.isnan(applied(log_all, np.full(9, x))).all()
+@pytest.mark.parametrize("x", [math.nan, math.inf])
+def test_log_of_what_is_no_number(x):
+    assert log(x) == pytest.approx(x, nan_ok=True)
+    assert applied(log_all, np.full(9, x)) == pytest.approx(x, nan_ok=True)
 
 
 def test_erfcx():

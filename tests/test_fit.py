@@ -158,7 +158,7 @@ def test_a_saved_fit_predicts_as_before(tmp_path):
 
 
 BAD_OPTIONS = {
-    "unknown method": ({"method": "nuts"}, "method 'nuts' is not known; choose one of auto, mh, two-stage"),
+    "unknown method": ({"method": "nuts"}, "method 'nuts' is not known; choose one of auto, thinned, two-stage, mh"),
     "unknown proposal": ({"proposal": "hmc"}, "proposal 'hmc' is not known"),
     "no draws": ({"draws": 0}, "draws must be a whole number of at least 1, not 0"),
     "half a chain": ({"chains": 0.5}, "chains must be a whole number"),

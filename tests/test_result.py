@@ -7,9 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import xarray as xr
+from scipy import special, stats
 
 from tallbayes import diagnostics
 from tallbayes.compare import compare, compare_parameters
+from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.formula import Formula
 from tallbayes.result import ATTRIBUTE, Fit, check_writable, example, load
 
@@ -122,6 +124,35 @@ def test_repr_tells_the_story():
     assert "<table" in fit._repr_html_()
 
 
+def test_long_sentences_are_wrapped_under_their_title():
+    fit = example()
+    fit.stats.update(why="word " * 60, warnings=["one " * 40 + "'a_long_name_that_is_not_split'", "two"])
+    lines = fit._story().splitlines()
+    assert max(map(len, lines)) <= 110
+    start = next(i for i, line in enumerate(lines) if line.startswith("chosen       because word word"))
+    assert all(line.startswith(" " * 13 + "word") for line in lines[start + 1 : start + 3])
+    titles = [line[:13] for line in lines if not line.startswith(" ")]
+    assert all(title.endswith(" ") for title in titles)
+    story = " ".join(" ".join(lines).split())
+    assert "because " + ("word " * 60).strip() + " draws" in story  # nothing is lost
+    assert lines[-1] == " " * 13 + "two"  # a sentence begins on a line of its own
+    assert "'a_long_name_that_is_not_split'" in fit._story()
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say():
+    assert "chosen" not in repr(example())
+    assert "warnings" not in repr(example())
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"), [(0.0, "0"), (0.0448, "0.045"), (0.448, "0.45"), (9.74, "9.7"), (27.3, "27"), (41188.0, "41,188")]
+)
+def test_few_rows_per_draw_are_not_rounded_to_none(rows, text):
+    fit = example()
+    fit.stats["rows_per_draw"] = rows
+    assert f"rows         {text} touched per draw, of 1,000" in repr(fit)
+
+
 # Prediction
 
 
@@ -189,6 +220,57 @@ def test_an_offset_that_was_an_array_must_be_given():
             fit.predict(new, offset=offset)
 
 
+# Other families
+
+
+NEW = {"fico": [650.0, 720.0, 700.0], "bank": ["b", "a", "a"]}
+
+
+def eta_of(fit, learned, draws=300):
+    X = np.array([np.ones(3), np.array(NEW["fico"]) - learned["fico"].mean(), np.array(NEW["bank"]) == "b"])
+    every = fit.draws.reshape(-1, 3)
+    return every[np.linspace(0, len(every) - 1, draws).round().astype(int)] @ X
+
+
+@pytest.mark.parametrize(
+    ("family", "mean"),
+    [
+        (Bernoulli("probit"), stats.norm.cdf),
+        (Bernoulli("cloglog"), lambda eta: 1 - np.exp(-np.exp(eta))),
+        (Binomial("sent"), special.expit),
+        (Binomial("sent", "probit"), stats.norm.cdf),
+        (Poisson(), np.exp),
+    ],
+    ids=str,
+)
+def test_predictions_of_other_families(family, mean):
+    # For counts of successes it is their expected share, so that the number of trials is not needed.
+    fit, frame = loans(family=family)
+    table = fit.predict(NEW)
+    truth = mean(eta_of(fit, frame))
+    np.testing.assert_allclose(table["mean"], truth.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(table["eti94_ub"], np.quantile(truth, 0.97, axis=0), rtol=1e-12)
+
+
+def test_predicted_counts_grow_with_the_exposure():
+    fit, frame = loans(family=Poisson("days"))
+    days = np.array([1.0, 2.0, 0.5])
+    truth = days * np.exp(eta_of(fit, frame))
+    np.testing.assert_allclose(fit.predict(NEW | {"days": days})["mean"], truth.mean(0), rtol=1e-12)
+    both, _ = loans(family=Poisson("days"), offset="more")
+    table = both.predict(NEW | {"days": days, "more": [0.0, 1.0, -1.0]})
+    np.testing.assert_allclose(table["mean"], (truth * np.exp([0, 1, -1])).mean(0), rtol=1e-12)
+    for wrong, message in [
+        ({}, "no column 'days'"),
+        ({"days": [1.0, 0.0, 2.0]}, "exposure 'days' must be positive, but is 0 in row 1"),
+        ({"days": [1.0, 2.0, -3.0]}, "exposure 'days' must be positive, but is -3 in row 2"),
+        ({"days": [1.0, np.nan, 2.0]}, "'days' has 1 missing value"),
+        ({"days": ["a", "b", "c"]}, "exposure 'days' must be numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit.predict(NEW | wrong)
+
+
 def test_predict_says_what_is_wrong():
     fit, _ = loans()
     new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}
@@ -229,10 +311,28 @@ def test_a_loaded_fit_is_the_saved_one(tmp_path):
     assert back.posterior.identical(fit.posterior)
     assert back.sample_stats.identical(fit.sample_stats)
     assert back.stats == fit.stats
-    assert (back.family, back.offset, back.has_offset) == ("bernoulli", "exposure", True)
+    assert (back.family, back.offset, back.has_offset) == (Bernoulli(), "exposure", True)
     pd.testing.assert_frame_equal(back.predict(frame), fit.predict(frame), check_exact=True)
     pd.testing.assert_frame_equal(back.summary(), fit.summary(), check_exact=True)
     assert repr(back) == repr(fit)
+
+
+FAMILIES = [
+    *(Bernoulli(link) for link in ("logit", "probit", "cloglog")),
+    *(Binomial("sent", link) for link in ("logit", "probit", "cloglog")),
+    Poisson(),
+    Poisson("days"),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_every_family_survives(family, tmp_path):
+    fit, frame = loans(family=family)
+    fit.save(tmp_path / "fit.nc")
+    back = load(tmp_path / "fit.nc")
+    assert back.family == family
+    frame["days"] = 3.0
+    pd.testing.assert_frame_equal(back.predict(frame), fit.predict(frame), check_exact=True)
 
 
 def test_a_fit_without_a_formula_survives_too(tmp_path):

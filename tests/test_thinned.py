@@ -16,15 +16,16 @@ from scipy import stats
 
 from tallbayes import remainders
 from tallbayes.families import Bernoulli, Poisson
-from tallbayes.kernels import Streams, thinned, thinned_loop
+from tallbayes.kernels import Streams, shape, thinned, thinned_loop
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_loop import Moves
+from tallbayes.kernels.thinned_setup import expand
 from tallbayes.mode import SeparationWarning
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Normal, StudentT
 from tallbayes.urn import Pool, Urn
 
-CHAINS, STEPS = 6_000, 6
+CHAINS, STEPS = 3_000, 6
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5.0, 1.7)
 MIXED = Moves(1.0, 0.2, 0.2, 5.0, 1.7)
 MOVES = {
@@ -66,7 +67,7 @@ def make(
 ) -> Thinned:
     """By default every row is thinned, however much cheaper a pass would be on a small problem."""
     model = model_named(name)
-    kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4), moves, threshold)
+    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), moves, threshold).kernel
     return replace(kernel, target=kernel.target._replace(limit=limit, **options))
 
 
@@ -128,7 +129,7 @@ def five_rows() -> Thinned:
     model = GLM("y ~ x", data, prior=Normal(0.0, 2.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeparationWarning)
-        kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4), INDEPENDENT, np.inf)
+        kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), INDEPENDENT, np.inf).kernel
     return replace(kernel, target=kernel.target._replace(limit=np.inf))
 
 
@@ -217,11 +218,14 @@ def exact_log_ratio(kernel: Thinned, here: np.ndarray, there: np.ndarray, kind: 
     z = [np.linalg.solve(mode.factor, (point - mode.center).T).T for point in (here, there)]
     squares = [(part**2).sum(-1) for part in z]
     if kind == "heavy":
-        shape = kernel.moves.df
-        density = [stats.multivariate_t.logpdf(part, np.zeros(2), np.eye(2), shape) for part in z]
+        density = [stats.multivariate_t.logpdf(part, np.zeros(2), np.eye(2), kernel.moves.df) for part in z]
         return ratio + density[0] - density[1]
     if kind == "walk":
         return ratio
+    if kind == "independent":
+        around_mode = [np.linalg.solve(mode.factor, (point - mode.theta).T).T for point in (here, there)]
+        density = [[shape.log_density(kernel.target.shape, z) for z in points] for points in around_mode]
+        return ratio + np.array(density[0]) - np.array(density[1])
     return ratio + 0.5 * (squares[1] - squares[0])  # reversible with respect to the Gaussian
 
 
@@ -384,16 +388,19 @@ def test_a_dropped_prior_correction_leaves_the_posterior():
 @pytest.mark.parametrize("options", [{}, {"threshold": None, "moves": None}], ids=["all thinned", "default"])
 def test_long_runs_agree_with_quadrature(name, options):
     """The tail quantiles (0.5% and 99.5%) of a level without events are among what is compared."""
-    chains = 400
+    chains = 300
     model = model_named(name)
-    kernel = thinned.expand(model, harness.mode_of(model), np.random.default_rng(4)) if options else make(name)
-    assert harness.largest_z(kernel, 400, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4)).kernel if options else make(name)
+    draws = 400 if options else 100
+    assert harness.largest_z(kernel, draws, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
 def test_gaussian_proposals_alone_miss_the_tail_of_a_level_without_events():
     """Why proposals are a mixture: chains that start near the mode do not reach the left tail in this time."""
     chains = 400
     kernel = make("zero event", INDEPENDENT, threshold=0.0)
+    gaussian = shape.fit_shape(np.tile(-0.5 * shape.KNOTS**2, (2, 1)))
+    kernel = replace(kernel, target=kernel.target._replace(shape=gaussian))
     truth = harness.Quadrature.of(kernel.model)
     far = truth.quantile(1, 0.005)
     shares = []

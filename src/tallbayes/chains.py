@@ -71,7 +71,9 @@ def run(
         counted = _Touched(kernel)
         loop.begin("draws", most)
         parts: list[Draws] = []
-        made, look = 0, min(most, FIRST_LOOK)
+        # No coefficient can have the ESS that was asked for before there are about as many draws.
+        made, look = 0, min(most, max(FIRST_LOOK, int((target_ess or 0) / chains)))
+        shown = _NowAndThen()
         while made < most:
             with phases("sampling"):
                 state, part = loop.advance(kernel, state, look - made, stoppable=True)
@@ -79,9 +81,10 @@ def run(
             made += len(part.theta)
             if stop.is_set():
                 break
-            if target_ess or progress:
+            if target_ess or (progress and shown.due()):
                 ess = float(np.min(diagnostics.ess(_joined(parts, "theta").swapaxes(0, 1))))
                 loop.note(f"ESS {ess:,.0f}")
+                shown.done()
                 if target_ess and ess >= target_ess:
                     break
             look = min(most, made + max(1, made // 4))
@@ -140,6 +143,23 @@ class _Loop:
         return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True))) if parts else (
             Draws.empty(0, 1, *state.theta.shape)
         )
+
+
+class _NowAndThen:
+    """When to do something that is only for show: not in the first second, and never for long."""
+
+    def __init__(self) -> None:
+        self._asked, self._next = 0.0, time.perf_counter() + 1.0
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        self._asked = time.perf_counter()
+        return self._asked >= self._next
+
+    def done(self) -> None:
+        """It is done; the next time is when ten times as long has passed as it took."""
+        now = time.perf_counter()
+        self._next = now + max(1.0, 10 * (now - self._asked))
 
 
 @dataclass

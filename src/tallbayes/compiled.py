@@ -19,6 +19,9 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 # Python's division checks for zero, and the branch would keep a loop from being vectorised; NumPy's does not.
 OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 
+# For small functions inside loops: a call would keep the loop from being vectorised.
+INSIDE: Any = OPTIONS | {"forceinline": True}
+
 Function = Callable[..., Any]
 
 
@@ -82,11 +85,11 @@ def log1p_unit(e):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def log(x):  # type: ignore[no-untyped-def]
-    """`log(x)` for positive normal x with an absolute error below 5e-16 (1 + |log x|); not a number for inf and nan."""
+    """`log(x)` for x > 0, infinity and NaN, with an absolute error below 5e-16 (1 + |log x|) (not for denormal x)."""
     bits = np.float64(x).view(np.int64)
     mantissa = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    nothing = x - x  # the bits of a NaN look like a number, but it must be seen
-    return np.float64((bits >> 52) - 1023) * 0.6931471805599453 + (log1p_unit(mantissa - 1.0) + nothing)
+    found = np.float64((bits >> 52) - 1023) * 0.6931471805599453 + log1p_unit(mantissa - 1.0)
+    return found if x < np.inf else x  # the bits of a NaN would make a number
 
 
 @njit(inline="always")

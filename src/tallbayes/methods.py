@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes import surrogates
-from tallbayes.kernels import thinned
+from tallbayes.kernels import thinned_setup
 from tallbayes.kernels.metropolis import Metropolis
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
@@ -28,6 +28,7 @@ from tallbayes.mode import Mode, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.phases import Phases
 from tallbayes.proposals import Independence, Mixture, OneAtATime, Proposal, RandomWalk
+from tallbayes.result import few
 from tallbayes.surrogates import Description, Surrogate
 from tallbayes.surrogates.taylor import Taylor
 
@@ -41,7 +42,7 @@ HEAVY_TAIL = 5.0  # degrees of freedom of independent proposals that must reach 
 SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where the lengths allow it
 SHORTEST, LONGEST = 5, 50  # subchains
 PASS_OVERHEAD = 200_000  # what a step of a subchain costs besides its rows, in row evaluations times columns
-SHARED = 0.5  # what a pass costs a chain that shares it with others
+SHARED, PYTHON = 0.5, 700_000  # what a pass costs a chain that shares it with others, and the call, in units of it
 FITTING = 0.2  # acceptance of independent proposals below which the surrogate is no help
 
 
@@ -71,7 +72,7 @@ def make_kernel(
         return _metropolis(model, mode, proposal)
     with phases("surrogate"):
         if method == "thinned":
-            return thinned.expand(model, mode, rng)
+            return thinned_setup.expand(model, mode, rng).kernel
         if method == "auto" and all(option is None for option in (surrogate, proposal, subchain)):
             return _choose(model, mode, rng)
         return _two_stage(model, mode, rng, surrogate or Taylor(), proposal, subchain)
@@ -79,20 +80,19 @@ def make_kernel(
 
 def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:
     """What method="auto" takes, and why."""
-    kernel = thinned.expand(model, mode, rng)
-    outlook = kernel.outlook(rng)
+    kernel, plan, outlook = thinned_setup.expand(model, mode, rng)
     rows, columns = model.rows.size, model.rows.columns
-    cost, full = kernel.plan.cost(rows, columns), SHARED * thinned.pass_cost(rows, columns)
-    touched = kernel.plan.always + kernel.plan.events + kernel.plan.outside * rows
+    cost, full = plan.cost(rows, columns), SHARED * thinned_setup.pass_cost(rows, columns) + PYTHON
+    touched = plan.rows(rows)
     fits = f"independent proposals should be accepted with probability {outlook.acceptance:.2f}"
     tails = ""
     if outlook.long_tailed:
         name = model.coefficients[outlook.coefficient]
-        tails = f"; the tails are longer than Gaussian (most for {name!r}), so a larger share of proposals reaches out"
-    if cost <= full or kernel.urn is None:
-        why = f"a draw should touch about {touched:,.0f} of {rows:,} rows, and {fits}{tails}"
+        tails = f"; the tails are longer than those of its proposals (most for {name!r}), so more of them reach out"
+    if cost <= full:
+        why = f"a draw should touch about {few(touched)} of {rows:,} rows, and {fits}{tails}"
         return replace(kernel, why=why)
-    costly = f"thinning would touch about {touched:,.0f} of {rows:,} rows a draw, more work than a shared pass"
+    costly = f"thinning would touch about {few(touched)} of {rows:,} rows a draw, more work than a shared pass"
     if outlook.acceptance >= FITTING and not outlook.long_tailed:
         return replace(_two_stage(model, mode, rng, Taylor(), None, None), why=f"{costly}; {fits}")
     why = f"{costly}, and the posterior is far from Gaussian: {fits}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
 
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Prior
@@ -127,7 +127,8 @@ def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array
     # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
     scale = 1 / np.sqrt(np.diag(precision))
     root = np.linalg.cholesky(precision * np.outer(scale, scale))
-    factor = scale[:, None] * solve_triangular(root, np.eye(theta.size), lower=True).T
+    # (scipy's solve_triangular wakes all of OpenBLAS's threads for the smallest matrix.)
+    factor = scale[:, None] * np.linalg.inv(root).T
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
 
 

@@ -31,24 +31,37 @@ Integers = NDArray[np.intp]
 # Gauss-Legendre on [0, 1]; eight nodes fill a vector register.
 NODES, WEIGHTS = (1 + np.polynomial.legendre.leggauss(8)[0]) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
 CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
+PANEL = 0.5  # length of a panel: third derivatives have singularities a few units off the real line
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
 
 
 @compiled()
 def remainder(tag, y, eta, h):
-    """R(h), on panels of at most unit length, where the integrand is nearly a polynomial."""
+    """R(h), on short panels, where the integrand is nearly a polynomial."""
     total = 0.0
-    if abs(h) <= 1.0:
+    if abs(h) <= PANEL:
         for k in range(8):
             total += CUBIC[k] * third(tag, y, eta + NODES[k] * h)
         return total * h * h * h
-    panels = int(np.ceil(abs(h)))
+    panels = int(np.ceil(abs(h) / PANEL))
     for panel in range(panels):
         for k in range(8):
             u = (panel + NODES[k]) / panels
             total += WEIGHTS[k] * (1.0 - u) * (1.0 - u) * third(tag, y, eta + u * h)
     return 0.5 * total * h * h * h / panels
+
+
+@compiled()
+def difference(tag, y, eta, h, new_h):
+    """R(new_h) - R(h); both at once keep the processor busier than one after the other."""
+    if max(abs(h), abs(new_h)) > PANEL:
+        return remainder(tag, y, eta, new_h) - remainder(tag, y, eta, h)
+    total, new_total = 0.0, 0.0
+    for k in range(8):
+        total += CUBIC[k] * third(tag, y, eta + NODES[k] * h)
+        new_total += CUBIC[k] * third(tag, y, eta + NODES[k] * new_h)
+    return new_total * new_h * new_h * new_h - total * h * h * h
 
 
 @compiled(parallel=True)
@@ -70,14 +83,21 @@ def _expand(x, offset, theta, factor, length, eta, reach):
                 squares[i] = np.sqrt(squares[i])
 
 
+@compiled()
+def _chunk_bounds(tag, y, eta, reach, radius, out):
+    """c of a few rows."""
+    for i in range(out.size):
+        a = reach[i]
+        out[i] = SLACK / 6.0 * a * a * a * bound3(tag, y[i], eta[i] - radius * a, eta[i] + radius * a)
+
+
 @compiled(parallel=True)
 def _bounds(tag, y, eta, reach, radius, length, out):
     """c of every row."""
     n = eta.size
     for block in prange(-(-n // length)):
-        for i in range(block * length, min(n, (block + 1) * length)):
-            a = reach[i]
-            out[i] = SLACK / 6.0 * bound3(tag, y[i], eta[i] - radius * a, eta[i] + radius * a) * a * a * a
+        part = slice(block * length, min(n, (block + 1) * length))
+        _chunk_bounds(tag, y[part], eta[part], reach[part], radius, out[part])
 
 
 @compiled(parallel=True)
@@ -85,19 +105,23 @@ def _expected(tag, y, weights, eta, reach, radii, spread, threshold, length, cou
     """For each radius: rows whose bound times spread exceeds the threshold, and the sum over the others."""
     n = eta.size
     for block in prange(-(-n // length)):
+        buffer = np.empty(CHUNK)
         counts[block] = 0.0
         sums[block] = 0.0
-        for i in range(block * length, min(n, (block + 1) * length)):
-            a = reach[i]
-            scale = SLACK / 6.0 * spread * a * a * a
-            if weights is not None:
-                scale *= weights[i]
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            part = slice(start, min(n, start + CHUNK, (block + 1) * length))
+            bounds = buffer[: part.stop - part.start]
             for k in range(radii.size):
-                value = scale * bound3(tag, y[i], eta[i] - radii[k] * a, eta[i] + radii[k] * a)
-                if value <= threshold:
-                    sums[block, k] += value
-                else:
-                    counts[block, k] += 1.0
+                _chunk_bounds(tag, y[part], eta[part], reach[part], radii[k], bounds)
+                if weights is not None:
+                    bounds *= weights[part]
+                above, below = 0.0, 0.0
+                for i in range(bounds.size):
+                    value = spread * bounds[i]
+                    below += value if value <= threshold else 0.0
+                    above += 0.0 if value <= threshold else 1.0
+                counts[block, k] += above
+                sums[block, k] += below
 
 
 @compiled(parallel=True)

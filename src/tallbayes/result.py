@@ -269,11 +269,11 @@ class Fit:
     def _story(self) -> str:
         """How the run went, in a few lines."""
         stats, (chains, draws, _) = self.stats, self.draws.shape
-        rows = f"{_few(stats['rows_per_draw'])} touched per draw, of {stats['rows']:,}"
+        rows = f"{few(stats['rows_per_draw'])} touched per draw, of {stats['rows']:,}"
         if stats["distinct_rows"] != stats["rows"]:
             rows += f" ({stats['distinct_rows']:,} distinct)"
         if stats["surrogate_rows_per_draw"]:
-            rows += f", and {_few(stats['surrogate_rows_per_draw'])} of the surrogate"
+            rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
         method = METHODS.get(stats["method"], stats["method"])
         story = {
             "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
@@ -298,7 +298,7 @@ def _entry(title: str, sentences: list[str]) -> str:
     return f"{title:<{INDENT}}" + ("\n" + " " * INDENT).join(lines)
 
 
-def _few(rows: float) -> str:
+def few(rows: float) -> str:
     """A number of rows per draw; with thinning it is often below one."""
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 

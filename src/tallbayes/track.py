@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 from tallbayes import rowmath
 from tallbayes.families import Tag
 from tallbayes.rowmath import ONE_PASS, SERIAL
-
-if TYPE_CHECKING:
-    from tallbayes.rows import MemoryRows
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -25,7 +22,8 @@ class Track:
     errors pile up with the moves; `refresh` computes the predictors anew.
     """
 
-    def __init__(self, rows: MemoryRows, family: Tag, theta: Array) -> None:
+    def __init__(self, rows: Any, family: Tag, theta: Array) -> None:
+        # The rows are MemoryRows, which make their tracks themselves and so come after this file.
         self._rows, self._family, self._theta = rows, family, np.array(theta, dtype=float)
         self.refresh()
         self.value = self.at(theta, 0, np.arange(len(theta)))

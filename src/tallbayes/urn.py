@@ -30,17 +30,16 @@ class Pool(NamedTuple):
 
 
 @compiled()
-def _table(weights, probability, partner, stack):
-    """The alias table of some weights; returns their sum."""
+def _table(weights, table, stack):
+    """The alias table of some weights, (probability, partner) side by side in memory; returns their sum."""
     n = weights.size
     total = weights.sum()
     if total == 0.0:
         return total
     small, large = 0, n  # stacks of the indices below and above the mean grow from both ends
     for i in range(n):
-        probability[i] = weights[i] * (n / total)
-        partner[i] = i
-        if probability[i] < 1.0:
+        table[i, 0], table[i, 1] = weights[i] * (n / total), i
+        if table[i, 0] < 1.0:
             stack[small] = i
             small += 1
         else:
@@ -49,44 +48,41 @@ def _table(weights, probability, partner, stack):
     while small > 0 and large < n:
         small -= 1
         low, high = stack[small], stack[large]
-        partner[low] = high
-        probability[high] -= 1.0 - probability[low]
-        if probability[high] < 1.0:
+        table[low, 1] = high
+        table[high, 0] -= 1.0 - table[low, 0]
+        if table[high, 0] < 1.0:
             large += 1
             stack[small] = high
             small += 1
     for k in range(small):  # what rounding left over is one
-        probability[stack[k]] = 1.0
+        table[stack[k], 0] = 1.0
     return total
 
 
 @compiled(parallel=True)
-def _tables(weights, length, probability, partner, totals):
+def _tables(weights, length, table, totals):
     """One table a block."""
     n = weights.size
     for block in prange(totals.size):
         start, stop = block * length, min(n, (block + 1) * length)
-        stack = np.empty(length, np.int32)
-        totals[block] = _table(weights[start:stop], probability[start:stop], partner[start:stop], stack)
+        totals[block] = _table(weights[start:stop], table[start:stop], np.empty(length, np.int32))
 
 
 @compiled()
-def _pick(probability, partner, rng):
-    place = rng.random() * probability.size
-    i = min(int(place), probability.size - 1)
-    return i if place - i < probability[i] else partner[i]
+def _pick(table, rng):
+    place = rng.random() * table.shape[0]
+    i = min(int(place), table.shape[0] - 1)
+    return i if place - i < table[i, 0] else int(table[i, 1])
 
 
 @compiled()
-def _draw(tables, blocks, length, x, y, offset, bounds, theta, rng, pool):
+def _draw(table, blocks, length, x, y, offset, bounds, theta, rng, pool):
     """Draw rows into the pool: first a block, then a row of it."""
-    (probability, partner), (block_probability, block_partner) = tables, blocks
     p, n = x.shape
     chosen = np.empty(pool.y.size, np.int64)
     for k in range(chosen.size):
-        start = _pick(block_probability, block_partner, rng) * length
-        stop = min(n, start + length)
-        chosen[k] = start + _pick(probability[start:stop], partner[start:stop], rng)
+        start = _pick(blocks, rng) * length
+        chosen[k] = start + _pick(table[start : min(n, start + length)], rng)
     for j in range(p):
         column = x[j]
         for k in range(chosen.size):
@@ -119,12 +115,11 @@ class Urn:
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
         self._rows, self._theta, self._length, self._count = (x, y, offset, bounds), theta, length, count
-        self._tables = np.empty(y.size), np.empty(y.size, np.int32)
-        totals = np.empty(-(-y.size // length))
+        self._table, totals = np.empty((y.size, 2)), np.empty(-(-y.size // length))
         with ONE_PASS:
-            _tables(weights, length, *self._tables, totals)
-        self._blocks = np.empty(totals.size), np.empty(totals.size, np.int32)
-        self.total = float(_table(totals, *self._blocks, np.empty(totals.size, np.int32)))
+            _tables(weights, length, self._table, totals)
+        self._blocks = np.empty((totals.size, 2))
+        self.total = float(_table(totals, self._blocks, np.empty(totals.size, np.int32)))
 
     def draw(self, size: int, rng: np.random.Generator) -> Pool:
         """So many rows, independently; the same row may come again."""
@@ -132,5 +127,5 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
         self._count(size)
         pool = Pool(np.empty((size, self._theta.size)), np.empty(size), np.empty(size), np.empty(size))
-        _draw(self._tables, self._blocks, self._length, *self._rows, self._theta, rng, pool)
+        _draw(self._table, self._blocks, self._length, *self._rows, self._theta, rng, pool)
         return pool

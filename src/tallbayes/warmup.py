@@ -58,8 +58,9 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
     """Try shorter and shorter autoregressive steps while they give more effective draws for the rows touched.
 
     Where the surrogate is good, independent proposals are best by far; shorter steps are for posteriors that it does
-    not fit. A chain whose squared jumps are a share e of those of independent draws has a lag-one correlation of 1 - e,
-    and about e / (2 - e) effective draws a step.
+    not fit. A chain whose squared jumps are a share e of those of independent draws has a lag-one correlation of 1 - e
+    and at best e / (2 - e) effective draws a step. On posteriors that are hard to fit, half of that was seen; and with
+    independent proposals, which stay for long where the surrogate is too low, about e^3.
     """
     trial = draws // (2 * len(SHORTER))
     best, chosen = 0.0, kernel
@@ -74,7 +75,8 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
             kernel.mode.factor, np.diff(seen.theta, axis=0, prepend=here[None]).reshape(-1, here.shape[1]).T
         )
         share = min(1.0, float((whitened**2).mean()) / 2)
-        efficiency = share / (2 - share) / (rows + STEP_COST)
+        effective = share**3 if step == 1.0 else 0.5 * share / (2 - share)
+        efficiency = effective / (rows + STEP_COST)
         if efficiency <= best:
             break
         best, chosen = efficiency, tried

@@ -18,7 +18,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import OPTIONS, exp, exp_negative, log
+from tallbayes.compiled import INSIDE, OPTIONS, exp, exp_negative, log
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
 
 Array = NDArray[np.float64]
@@ -126,7 +126,7 @@ def _(tag, y, eta, weights, first, second):
     return derivatives
 
 
-@overload(third, jit_options=OPTIONS)
+@overload(third, jit_options=INSIDE)
 def _(tag, y, eta):
     if not has_tag(tag, Cloglog):
         return None
@@ -138,7 +138,7 @@ def _(tag, y, eta):
     return derivative
 
 
-@overload(bound3, jit_options=OPTIONS)
+@overload(bound3, jit_options=INSIDE)
 def _(tag, y, low, high):
     if not has_tag(tag, Cloglog):
         return None

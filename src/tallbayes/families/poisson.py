@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import OPTIONS, exp
+from tallbayes.compiled import INSIDE, OPTIONS, exp
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
 
 Array = NDArray[np.float64]
@@ -72,14 +72,14 @@ def _(tag, y, eta, weights, first, second):
     return derivatives
 
 
-@overload(third, jit_options=OPTIONS)
+@overload(third, jit_options=INSIDE)
 def _(tag, y, eta):
     if not has_tag(tag, Log):
         return None
     return lambda tag, y, eta: -exp(eta)
 
 
-@overload(bound3, jit_options=OPTIONS)
+@overload(bound3, jit_options=INSIDE)
 def _(tag, y, low, high):
     if not has_tag(tag, Log):
         return None

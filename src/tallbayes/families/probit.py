@@ -13,7 +13,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import OPTIONS, erfcx, exp_negative, log
+from tallbayes.compiled import INSIDE, OPTIONS, erfcx, exp_negative, log
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ def _(tag, y, eta, weights, first, second):
     return derivatives
 
 
-@overload(third, jit_options=OPTIONS)
+@overload(third, jit_options=INSIDE)
 def _(tag, y, eta):
     if not has_tag(tag, Probit):
         return None
@@ -119,7 +119,7 @@ def _(tag, y, eta):
     return derivative
 
 
-@overload(bound3, jit_options=OPTIONS)
+@overload(bound3, jit_options=INSIDE)
 def _(tag, y, low, high):
     if not has_tag(tag, Probit):
         return None

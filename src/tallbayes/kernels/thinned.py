@@ -37,7 +37,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
-from scipy.special import fdtrc, gammaincc
 
 from tallbayes.kernels import Draws, Streams
 from tallbayes.kernels.thinned_loop import (
@@ -51,69 +50,13 @@ from tallbayes.kernels.thinned_loop import (
     Target,
     advance,
     always_remainder,
-    log_weights,
 )
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 from tallbayes.proposals import Independence
-from tallbayes.remainders import Remainders
-from tallbayes.rows import LogLikelihoodDerivatives
 from tallbayes.urn import Pool, Urn
 
 Array = NDArray[np.float64]
-
-BEYOND = np.array([3.0, 5.0, 8.0, 14.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
-DF = 5.0  # of heavy-tailed proposals
-WALK_SHARE = 0.05  # of proposals that are a random walk
-LONG_SHARE = 0.2  # of random-walk and of heavy-tailed proposals, where tails are long
-TAIL = 4.0  # posterior sds from the mode at which tails are looked at
-LONG_TAIL = 1.5  # log density that the posterior may have there above its Gaussian approximation
-LOOKED_AT = 500  # rows drawn for that
-POINTS = 200  # of the surrogate at which its acceptance is estimated
-CHECKED = 1 << 17  # rows whose bounds are checked in set-up
-PAIRS = 1_000  # of points of the surrogate, for what is expected of a step
-MOST_AHEAD = 8_192  # rows drawn ahead
-
-# What work costs, in units of one row and column of a pass.
-ROW = 6.0  # evaluating a row, besides its columns
-EVENT, EVENT_COLUMN = 160.0, 16.0  # an event, and a column of its row
-
-
-def pass_cost(rows: float, columns: int) -> float:
-    """What evaluating some rows costs."""
-    return rows * (ROW + columns)
-
-
-def event_cost(events: float, columns: int) -> float:
-    """What some events cost."""
-    return events * (EVENT + EVENT_COLUMN * columns)
-
-
-class Plan(NamedTuple):
-    """What a step is expected to cost."""
-
-    radius: float
-    always: float  # rows that are always evaluated
-    events: float  # rows drawn a step
-    outside: float  # share of steps that need all rows
-
-    def cost(self, rows: int, columns: int) -> float:
-        """In units of one row and column of a pass."""
-        fixed = pass_cost(self.always + self.outside * rows, columns)
-        return fixed + event_cost(self.events, columns)
-
-
-class Outlook(NamedTuple):
-    """What the surrogate is worth."""
-
-    acceptance: float  # of independent proposals
-    tail: float  # log density of the posterior above the surrogate's, TAIL sds out, where it is largest
-    coefficient: int  # whose tail that is
-
-    @property
-    def long_tailed(self) -> bool:
-        """Whether the posterior's tails are so much longer than the surrogate's that proposals must reach for them."""
-        return not self.tail <= LONG_TAIL
 
 
 class _Chain(NamedTuple):
@@ -141,7 +84,7 @@ class Thinned:
     target: Target
     urn: Urn | None  # None where every row is always evaluated
     moves: Moves
-    plan: Plan
+    ahead: int  # rows drawn ahead at a time
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -156,18 +99,6 @@ class Thinned:
         """The mixture of proposals."""
         return self.moves
 
-    def outlook(self, rng: np.random.Generator) -> Outlook:
-        """What the surrogate is worth, from a few rows: expected acceptance, and how long the tails are."""
-        p = self.mode.theta.size
-        directions = self.mode.factor / np.linalg.norm(self.mode.factor, axis=1, keepdims=True)
-        points = np.concatenate([TAIL * directions, -TAIL * directions, rng.standard_normal((POINTS, p))])
-        pool = self.urn.draw(LOOKED_AT, rng) if self.urn else _no_rows(p)
-        values = log_weights(self.model.family.tag, self.target, pool, points)
-        far, near = values[: 2 * p], values[2 * p :]
-        weights = np.exp(near - near.max())
-        accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
-        return Outlook(float(weights @ accept / weights.sum()), float(far.max()), int(far.argmax()) % p)
-
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the surrogate."""
         theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
@@ -180,7 +111,7 @@ class Thinned:
         places[0] = np.linalg.solve(self.mode.factor, places[2])
         record["always"] = self._always(places[0], places[2])
         record["rest"] = np.nan
-        return _Chain(places, record, _no_rows(p))
+        return _Chain(places, record, no_rows(p))
 
     def _always(self, z: Array, delta: Array) -> float:
         if self.target.always[1].size == 0:
@@ -232,9 +163,8 @@ class Thinned:
 
     def _refill(self, chain: _Chain, rng: np.random.Generator) -> _Chain:
         assert self.urn is not None
-        ahead = int(np.clip(64 * self.plan.events, 64, MOST_AHEAD))
         chain.record["used"] = 0
-        return chain._replace(pool=self.urn.draw(ahead, rng))
+        return chain._replace(pool=self.urn.draw(self.ahead, rng))
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
         """Put the log ratio of all rows into the record of a step."""
@@ -251,89 +181,6 @@ class Thinned:
         record["stage"] = DECIDE
 
 
-def _no_rows(p: int) -> Pool:
+def no_rows(p: int) -> Pool:
+    """An empty pool."""
     return Pool(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))
-
-
-def expand(
-    model: GLM, mode: Mode, rng: np.random.Generator, moves: Moves | None = None, threshold: float | None = None
-) -> Thinned:
-    """Bound the rows' remainders, choose the ball and the rows that are always evaluated, and make the urn.
-
-    Unless `moves` are given, their mixture depends on how much longer than Gaussian the posterior's tails are. Rows that
-    would be drawn more than `threshold` times a step are always evaluated: by default those for which that is cheaper.
-    """
-    if threshold is None:
-        threshold = pass_cost(1.0, mode.theta.size) / event_cost(1.0, mode.theta.size)
-    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
-    if moves is not None:
-        return _expand(model, mode, remainders, moves, threshold, rng)
-    moves = Moves(1.0, 0.0, WALK_SHARE, DF, 2.38 / mode.theta.size**0.5)
-    kernel = _expand(model, mode, remainders, moves, threshold, rng)
-    if kernel.outlook(rng).long_tailed:
-        moves = kernel.moves._replace(heavy=LONG_SHARE, walk=LONG_SHARE)
-        return _expand(model, mode, remainders, moves, threshold, rng)
-    return kernel
-
-
-def _expand(
-    model: GLM, mode: Mode, remainders: Remainders, moves: Moves, threshold: float, rng: np.random.Generator
-) -> Thinned:
-    rows, p = model.rows, mode.theta.size
-    pairs = rng.standard_normal((2, PAIRS, p))
-    longest = np.linalg.norm(pairs, axis=2).max(0)
-    spread = float((longest**3 + (np.linalg.norm(pairs[0] - pairs[1], axis=1) - longest) ** 3).mean())
-    radii = p**0.5 + BEYOND
-    outside = 2 * gammaincc(p / 2, radii**2 / 2) + moves.heavy * fdtrc(p, moves.df, radii**2 / p)
-    outside += moves.walk * gammaincc(p / 2, radii**2 / (2 * (1 + moves.scale**2)))
-    expected = remainders.expected(radii, spread, threshold)
-    plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
-    plan = min(plans, key=lambda plan: plan.cost(rows.size, p))
-    bounds = remainders.bounds(plan.radius)
-    chosen = np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold))
-    if chosen.size == rows.size or plan.events == 0:
-        urn, total = None, 0.0
-    else:
-        urn = remainders.urn(bounds, chosen)
-        total = urn.total
-        some = np.arange(0, rows.size, max(1, rows.size // CHECKED))
-        worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
-        if not worst <= 1:
-            raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
-    limit = pass_cost(rows.size, p) / event_cost(1.0, p)
-    return Thinned(model, mode, _target(model, mode, chosen, total, plan.radius, limit), urn, moves, plan)
-
-
-def _target(model: GLM, mode: Mode, chosen: NDArray[np.intp], total: float, radius: float, limit: float) -> Target:
-    p, prior, factor = mode.theta.size, model.prior, mode.factor
-    tag = model.family.tag
-    slope, curvature, linear, constant = np.zeros(p), np.zeros((p, p)), np.zeros(p), 0.0
-    x, y, offset, weights = np.empty((p, 0)), np.empty(0), np.empty(0), np.empty(0)
-    if chosen.size:
-        rows = model.rows.take(chosen)
-        at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
-        slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
-        x, y, offset, weights = rows.arrays()
-        if tag.canonical:
-            linear = x @ (weights * y)
-            constant = float((weights * y) @ offset)
-        constant -= float(at_mode.value[0])
-    return Target(
-        mode.theta,
-        np.ascontiguousarray(factor.T),
-        np.asarray(np.linalg.solve(factor, mode.center - mode.theta)),
-        prior.mean,
-        prior.scale,
-        prior.df,
-        prior.gradient(mode.theta),
-        prior.precision(mode.theta),
-        not prior.normal,
-        (x, y, offset, weights),
-        linear,
-        constant,
-        slope,
-        np.ascontiguousarray(curvature),
-        total,
-        radius,
-        limit,
-    )

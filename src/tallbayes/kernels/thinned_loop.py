@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled
-from tallbayes.remainders import remainder
+from tallbayes.kernels.shape import Shape, draw, log_density
+from tallbayes.remainders import difference, remainder
 from tallbayes.rowmath import block_values
 
 Array = NDArray[np.float64]
@@ -24,7 +25,7 @@ DONE, NEEDS_ROWS, NEEDS_PASS, BROKEN_BOUND, BAD_RATE = 0, 1, 2, 3, 4
 # Where in a step it is.
 PROPOSE, THIN, DECIDE = 0, 1, 2
 # How the proposal was made.
-SURROGATE, HEAVY, WALK = 0, 1, 2
+SHAPE, AUTOREGRESSIVE, HEAVY, WALK = 0, 1, 2, 3
 
 
 class Target(NamedTuple):
@@ -39,6 +40,7 @@ class Target(NamedTuple):
     prior_slope: Array  # (p,) of the log prior at theta
     prior_weight: Array  # (p,) precision that the surrogate gives to it there
     corrected: bool  # whether some prior is not Normal
+    shape: Shape  # from which independent proposals are drawn
     always: tuple[Any, ...]  # x, y, offset and weights of the rows that are always evaluated
     always_linear: Array  # (p,) the part of their log-likelihood that is linear
     always_constant: float  # what makes their remainder zero at theta
@@ -52,11 +54,11 @@ class Target(NamedTuple):
 class Moves(NamedTuple):
     """The mixture from which proposals are made."""
 
-    step: float  # s of the autoregressive proposal; 1 is independent
+    step: float  # s of the autoregressive proposal; 1 stands for independent draws from the shape
     heavy: float  # probability of an independent Student-t proposal
-    walk: float  # probability of a random-walk proposal
+    walk: float  # probability of a random walk along one axis
     df: float  # of the Student-t
-    scale: float  # of the random walk
+    scale: float  # the walk's longest step
 
     @property
     def name(self) -> str:
@@ -81,27 +83,27 @@ CHAIN = np.dtype(
 
 
 @compiled()
-def distance_bound(here, there, apart):
+def distance_bound(here, there, jump):
     """B: |R(z') - R(z)| <= c B for every row, given |z|, |z'| and |z' - z|.
 
     The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
     from the larger of the two lengths as far back as the distance goes, through zero if it is that long.
     """
     longest = max(here, there)
-    return longest**3 + (apart - longest) ** 3
+    return longest**3 + (jump - longest) ** 3
 
 
 @compiled()
-def thin(bound, difference):
-    """An event of a row: the probability to keep it, and what it then adds to the log ratio."""
-    forward, backward = bound - max(0.0, difference), bound - max(0.0, -difference)
+def thin(bound, apart):
+    """An event of a row whose remainders are so far apart: the probability to keep it, and what it then adds."""
+    forward, backward = bound - max(0.0, apart), bound - max(0.0, -apart)
     return forward / bound, math.log(backward / forward) if forward > 0.0 else 0.0
 
 
 @compiled()
-def breaks(bound, difference):
-    """Whether a difference of remainders is larger than its bound, or not a number."""
-    return not (abs(difference) <= bound)
+def breaks(bound, apart):
+    """Whether a row's remainders are farther apart than its bound allows, or not numbers."""
+    return not (abs(apart) <= bound)
 
 
 @compiled()
@@ -153,7 +155,6 @@ def propose(target, moves, z, rng, new):
     """Fill `new` with a proposal; returns its kind and the log of q-ratio times p*-ratio."""
     p = z.size
     u = rng.random()
-    here, there = 0.0, 0.0
     if u < moves.heavy:
         kind = HEAVY
         shrink = math.sqrt(moves.df / (2.0 * rng.standard_gamma(0.5 * moves.df)))
@@ -161,20 +162,25 @@ def propose(target, moves, z, rng, new):
             new[j] = target.center[j] + shrink * rng.standard_normal()
     elif u < moves.heavy + moves.walk:
         kind = WALK
-        for j in range(p):
-            new[j] = z[j] + moves.scale * rng.standard_normal()
+        new[:] = z
+        new[rng.integers(0, p)] += moves.scale * (2.0 * rng.random() - 1.0)
+    elif moves.step == 1.0:
+        kind = SHAPE
+        draw(target.shape, rng, new)
     else:
-        kind = SURROGATE
         kept = math.sqrt(1.0 - moves.step * moves.step)
         for j in range(p):
             new[j] = target.center[j] + kept * (z[j] - target.center[j]) + moves.step * rng.standard_normal()
-        return kind, 0.0
+        return AUTOREGRESSIVE, 0.0
+    here, there = 0.0, 0.0
     for j in range(p):
         here += (z[j] - target.center[j]) ** 2
         there += (new[j] - target.center[j]) ** 2
     log_ratio = 0.5 * (here - there)
     if kind == HEAVY:
         log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
+    elif kind == SHAPE:
+        log_ratio += log_density(target.shape, z) - log_density(target.shape, new)
     return kind, log_ratio
 
 
@@ -200,13 +206,13 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
             record.kind, record.log_ratio, record.events, record.new_rest = kind, log_ratio, 0, np.nan
             record.stage = DECIDE
             if target.total != 0.0:  # also if it is not a number, which must not go unseen
-                here, there, apart = 0.0, 0.0, 0.0
+                here, there, jump = 0.0, 0.0, 0.0
                 for j in range(p):
                     here += z[j] * z[j]
                     there += new[j] * new[j]
-                    apart += (new[j] - z[j]) ** 2
-                here, there, apart = math.sqrt(here), math.sqrt(there), math.sqrt(apart)
-                record.spread = distance_bound(here, there, apart)
+                    jump += (new[j] - z[j]) ** 2
+                here, there, jump = math.sqrt(here), math.sqrt(there), math.sqrt(jump)
+                record.spread = distance_bound(here, there, jump)
                 rate = target.total * record.spread
                 if not (rate >= 0.0):  # a NaN, of which rng.poisson would make zero
                     return BAD_RATE, done
@@ -225,10 +231,10 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
                     h += pool.x[k, j] * delta[j]
                     new_h += pool.x[k, j] * new_delta[j]
                 y, eta, bound = pool.y[k], pool.eta[k], pool.bound[k] * record.spread
-                difference = remainder(tag, y, eta, new_h) - remainder(tag, y, eta, h)
-                if breaks(bound, difference):
+                apart = difference(tag, y, eta, h, new_h)
+                if breaks(bound, apart):
                     return BROKEN_BOUND, done
-                keep, gain = thin(bound, difference)
+                keep, gain = thin(bound, apart)
                 if second.random() < keep:
                     record.log_ratio += gain
                 record.used += 1
@@ -267,4 +273,22 @@ def log_weights(tag, target, pool, z):
             out[k] += always_remainder(tag, target, z[k], delta)
         if target.corrected:
             out[k] += prior_correction(target, delta) - prior_correction(target, np.zeros(p))
+    return out
+
+
+@compiled()
+def profile(tag, target, y, eta, moves, weights, grid):
+    """log p / p* along each axis, (p, grid); a unit of z moves the eta of the weighted rows by `moves` (rows, p)."""
+    p = moves.shape[1]
+    out, delta = np.zeros((p, grid.size)), np.empty(p)
+    for k in range(p):
+        for i in range(y.size):
+            if moves[i, k] != 0.0:
+                for g in range(grid.size):
+                    out[k, g] += weights[i] * remainder(tag, y[i], eta[i], grid[g] * moves[i, k])
+        if target.corrected:
+            for g in range(grid.size):
+                for j in range(p):
+                    delta[j] = target.factor[k, j] * grid[g]
+                out[k, g] += prior_correction(target, delta)
     return out

@@ -145,21 +145,26 @@ class GLM:
                 f"weights must be positive or zero, and some positive; the smallest is {weights.min():g} "
                 f"(row {int(weights.argmin())})"
             )
+
+        def heard(values: Array) -> Array:
+            """A row with weight 0 says nothing: it gets the value of another, so that the others keep their numbers."""
+            return values if weights is None else np.where(weights > 0, values, values[weights.argmax()])
+
         if isinstance(family, Binomial):
             assert trials is not None
-            family.check(y, outcome, trials)
+            family.check(heard(y), outcome, heard(trials))
             counts = np.concatenate([y, trials - y])  # as rows with y=1 and with y=0
             weights = counts if weights is None else counts * np.tile(weights, 2)
             x, y = np.tile(x, 2), np.repeat([1.0, 0.0], y.size)
             offset = None if offset is None else np.tile(offset, 2)
             codes = {name: np.tile(code, 2) for name, code in codes.items()}
-        if weights is not None and not weights.all():  # a row with weight 0 says nothing
+        else:
+            family.check(heard(y), outcome)
+        if weights is not None and not weights.all():
             keep = weights > 0
             x, y, weights = x[:, keep], y[keep], weights[keep]
             offset = None if offset is None else offset[keep]
             codes = {name: code[keep] for name, code in codes.items()}
-        if not isinstance(family, Binomial):
-            family.check(y, outcome)
         self.rows = MemoryRows(x, y, weights, offset, codes).collapsed()
         self.rows.touched = 0
 

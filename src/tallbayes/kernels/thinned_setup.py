@@ -1,0 +1,240 @@
+"""Set-up of the thinned second stage: the ball, the rows that are always evaluated, the urn, and the proposals.
+
+All choices rest on counts, never on a clock. None of them matters for what is sampled, only for how fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc, gammaincc
+
+from tallbayes.kernels import shape as shapes
+from tallbayes.kernels.shape import Shape
+from tallbayes.kernels.thinned import Thinned, no_rows
+from tallbayes.kernels.thinned_loop import Moves, Target, log_weights, profile
+from tallbayes.mode import Mode
+from tallbayes.models.glm import GLM
+from tallbayes.remainders import Remainders
+from tallbayes.rows import LogLikelihoodDerivatives
+
+Array = NDArray[np.float64]
+
+BEYOND = np.array([3.0, 5.0, 8.0, 14.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
+WALK_SHARE, WALK_SCALE = 0.05, 2.0  # of proposals that walk along one axis, and how far
+DF = 5.0  # of heavy-tailed proposals
+LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
+TAIL = 4.0  # posterior sds from the mode at which tails are looked at
+LONG_TAIL = 1.5  # log density that the posterior may have there above that of the independent proposals
+LOOKED_AT, POINTS = 500, 200  # rows and points with which the proposals are judged
+SHAPED_BY = 1_000  # rows drawn to see the posterior's shape along the axes
+PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 49)  # where it is looked at
+PAIRS = 1_000  # of proposals, for what is expected of a step
+STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
+CHECKED = 1 << 14  # rows whose bounds are checked
+
+# What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
+ROW = 14.0  # evaluating a row, besides its columns
+EVENT, EVENT_COLUMN = 500.0, 40.0  # an event, and a column of its row, which lies scattered in memory
+
+
+def pass_cost(rows: float, columns: int) -> float:
+    """What evaluating some rows costs."""
+    return rows * (ROW + columns)
+
+
+def event_cost(events: float, columns: int) -> float:
+    """What some events cost."""
+    return events * (EVENT + EVENT_COLUMN * columns)
+
+
+class Plan(NamedTuple):
+    """What a step is expected to cost with some radius of the ball."""
+
+    radius: float
+    always: float  # rows that are always evaluated
+    events: float  # rows drawn a step
+    outside: float  # share of steps that need all rows
+
+    def rows(self, size: int) -> float:
+        """Rows touched a step, of so many."""
+        return self.always + self.events + self.outside * size
+
+    def cost(self, size: int, columns: int) -> float:
+        """In units of one row and column of a pass."""
+        return pass_cost(self.always + self.outside * size, columns) + event_cost(self.events, columns)
+
+
+class Outlook(NamedTuple):
+    """What independent proposals are worth."""
+
+    acceptance: float  # expected
+    tail: float  # log density of the posterior above theirs, TAIL sds out, where it is largest
+    coefficient: int  # whose tail that is
+
+    @property
+    def long_tailed(self) -> bool:
+        """Whether the posterior's tails are so much longer that other proposals must reach for them."""
+        return not self.tail <= LONG_TAIL
+
+
+class Setup(NamedTuple):
+    """A kernel, and what is expected of it."""
+
+    kernel: Thinned
+    plan: Plan
+    outlook: Outlook
+
+
+def expand(
+    model: GLM, mode: Mode, rng: np.random.Generator, moves: Moves | None = None, threshold: float | None = None
+) -> Setup:
+    """The thinned kernel for the expansion at the mode.
+
+    Unless `moves` are given, their mixture depends on how long the posterior's tails are. Rows that would be drawn more
+    than `threshold` times a step are always evaluated: by default those for which that is cheaper.
+    """
+    p = mode.theta.size
+    if threshold is None:
+        threshold = pass_cost(1.0, p) / event_cost(1.0, p)
+    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
+    gaussian = shapes.fit_shape(
+        -0.5 * (shapes.KNOTS - np.linalg.solve(mode.factor, mode.center - mode.theta)[:, None]) ** 2
+    )
+    plan, spread = _plan(remainders, model.rows.size, rng.standard_normal((2, PAIRS, p)), moves, threshold)
+    kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, rng)
+    shape = see_shape(kernel, rng)
+    kernel = replace(kernel, target=kernel.target._replace(shape=shape))
+    seen = judge(kernel, rng)
+    if given is None and seen.long_tailed:
+        moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
+    points = np.empty((2, PAIRS, p))
+    for point in points.reshape(-1, p):
+        shapes.draw(shape, rng, point)
+    first = plan
+    plan, spread = _plan(remainders, model.rows.size, points, moves, threshold)
+    if plan.radius == first.radius:
+        return Setup(replace(kernel, moves=moves), plan, seen)
+    return Setup(_build(model, mode, remainders, plan, spread, threshold, moves, shape, rng), plan, seen)
+
+
+def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
+    """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails."""
+    p, target = kernel.mode.theta.size, kernel.target
+    directions = kernel.mode.factor / np.linalg.norm(kernel.mode.factor, axis=1, keepdims=True)
+    points = np.concatenate([TAIL * directions, -TAIL * directions, np.empty((POINTS, p))])
+    for point in points[2 * p :]:
+        shapes.draw(target.shape, rng, point)
+    pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
+    values = log_weights(kernel.model.family.tag, target, pool, points)
+    values -= 0.5 * ((points - target.center) ** 2).sum(1)
+    values -= [shapes.log_density(target.shape, point) for point in points]
+    far, near = values[: 2 * p], values[2 * p :]
+    weights = np.exp(near - near.max())
+    accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
+    tail = far - np.median(near)
+    return Outlook(float(weights @ accept / weights.sum()), float(tail.max()), int(tail.argmax()) % p)
+
+
+def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
+    """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others."""
+    target, p = kernel.target, kernel.mode.theta.size
+    x, y, offset, weights = target.always
+    pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
+    excess = profile(
+        kernel.model.family.tag,
+        target,
+        np.concatenate([y, pool.y]),
+        np.concatenate([offset + kernel.mode.theta @ x, pool.eta]),
+        np.concatenate([x.T, pool.x]) @ kernel.mode.factor,
+        np.concatenate([weights, target.total / max(1, pool.y.size) / pool.bound]),
+        PROFILED,
+    )
+    log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
+    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - target.center[:, None]) ** 2)
+
+
+def _plan(remainders: Remainders, size: int, points: Array, moves: Moves, threshold: float) -> tuple[Plan, float]:
+    """The radius for which a step should cost least, given pairs of proposals (2, pairs, p); and a typical B."""
+    p = points.shape[2]
+    lengths = np.linalg.norm(points, axis=2)
+    longest = lengths.max(0)
+    spread = float((longest**3 + (np.linalg.norm(points[0] - points[1], axis=1) - longest) ** 3).mean())
+    radii = p**0.5 + BEYOND
+    seen = (lengths[..., None] > radii).mean((0, 1))
+    outside = 2 * np.maximum(seen, gammaincc(p / 2, radii**2 / 2))
+    outside += moves.walk * gammaincc(p / 2, (radii - moves.scale) ** 2 / 2)
+    outside += moves.heavy * fdtrc(p, moves.df, radii**2 / p)
+    expected = remainders.expected(radii, spread, threshold)
+    plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
+    return min(plans, key=lambda plan: plan.cost(size, p)), spread
+
+
+def _build(
+    model: GLM,
+    mode: Mode,
+    remainders: Remainders,
+    plan: Plan,
+    spread: float,
+    threshold: float,
+    moves: Moves,
+    shape: Shape,
+    rng: np.random.Generator,
+) -> Thinned:
+    """The kernel for a plan; the bounds of some rows are checked."""
+    rows, p = model.rows, mode.theta.size
+    bounds = remainders.bounds(plan.radius)
+    chosen = np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold))
+    urn, total = None, 0.0
+    if chosen.size < rows.size and plan.events > 0:
+        urn = remainders.urn(bounds, chosen)
+        total = urn.total
+        some = np.arange(0, rows.size, max(1, rows.size // CHECKED))
+        worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
+        if not worst <= 1:
+            raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+    limit = pass_cost(rows.size, p) / event_cost(1.0, p)
+    target = _target(model, mode, chosen, total, plan.radius, limit, shape)
+    return Thinned(model, mode, target, urn, moves, int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD)))
+
+
+def _target(
+    model: GLM, mode: Mode, chosen: NDArray[np.intp], total: float, radius: float, limit: float, shape: Shape
+) -> Target:
+    p, prior, factor = mode.theta.size, model.prior, mode.factor
+    tag = model.family.tag
+    slope, curvature, linear, constant = np.zeros(p), np.zeros((p, p)), np.zeros(p), 0.0
+    x, y, offset, weights = np.empty((p, 0)), np.empty(0), np.empty(0), np.empty(0)
+    if chosen.size:
+        rows = model.rows.take(chosen)
+        at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
+        slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
+        x, y, offset, weights = rows.arrays()
+        if tag.canonical:
+            linear = x @ (weights * y)
+            constant = float((weights * y) @ offset)
+        constant -= float(at_mode.value[0])
+    return Target(
+        mode.theta,
+        np.ascontiguousarray(factor.T),
+        np.asarray(np.linalg.solve(factor, mode.center - mode.theta)),
+        prior.mean,
+        prior.scale,
+        prior.df,
+        prior.gradient(mode.theta),
+        prior.precision(mode.theta),
+        not prior.normal,
+        shape,
+        (x, y, offset, weights),
+        linear,
+        constant,
+        slope,
+        np.ascontiguousarray(curvature),
+        total,
+        radius,
+        limit,
+    )

@@ -1,0 +1,294 @@
+"""Remainders against decimal arithmetic; their bounds over random points of the ball; counts and sums of bounds."""
+
+import numpy as np
+import pytest
+from precise import TAGS
+from precise import remainder as precise_remainder
+
+from tallbayes import remainders as module
+from tallbayes.compiled import compiled
+from tallbayes.families import Logit, logit
+from tallbayes.families.terms import bound3, third
+from tallbayes.remainders import SLACK, TRIANGLE, difference, remainder
+from tallbayes.rows import MemoryRows
+
+OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (2.0,))]
+
+
+@compiled()
+def remainders_all(tag, y, eta, h, out):
+    for i in range(eta.size):
+        out[i] = remainder(tag, y[i], eta[i], h[i])
+
+
+@compiled()
+def differences_all(tag, y, eta, h, new_h, out):
+    for i in range(eta.size):
+        out[i] = difference(tag, y[i], eta[i], h[i], new_h[i])
+
+
+@compiled()
+def thirds_all(tag, y, eta, out):
+    for i in range(eta.size):
+        out[i] = third(tag, y[i], eta[i])
+
+
+@compiled()
+def bounds_all(tag, y, low, high, out):
+    for i in range(low.size):
+        out[i] = bound3(tag, y[i], low[i], high[i])
+
+
+def applied(loop, tag, *arguments):
+    arguments = np.broadcast_arrays(*arguments)
+    out = np.empty(arguments[0].size)
+    loop(tag, *(np.ascontiguousarray(one, float).ravel() for one in arguments), out)
+    return out.reshape(arguments[0].shape)
+
+
+# One remainder
+
+
+def places(link, y, count=150):
+    """Where to expand and how far to go: in both tails and in between."""
+    rng = np.random.default_rng(1)
+    eta = np.where(rng.random(count) < 0.5, rng.uniform(-30, 30, count), 2 * rng.normal(size=count))
+    h = 10 ** rng.uniform(-6, 1, count) * rng.choice([-1, 1], count)
+    eta[:4], h[:4] = 0.0, [1e-6, -1e-6, 1e-3, 10.0]
+    eta[4:8], h[4:8] = [-25, 25, np.log(0.5), np.log(0.5)], [0.5, -0.5, 0.1, -0.1]  # across joins of two formulas
+    if link == "probit":  # beyond, the third derivative is below the smallest normal number
+        e = (2 * y - 1) * eta
+        return eta, (2 * y - 1) * (np.minimum(e + (2 * y - 1) * h, 36) - e)
+    if link == "cloglog":
+        eta = np.minimum(eta, 5.5)
+        return eta, np.minimum(h, 6.4 - eta)
+    return eta, h
+
+
+@pytest.mark.parametrize(("link", "y"), OUTCOMES)
+def test_remainder(link, y):
+    eta, h = places(link, y)
+    found = applied(remainders_all, TAGS[link], y, eta, h)
+    truth = np.array([precise_remainder(link, y, *at) for at in zip(eta, h, strict=True)])
+    # Relative to the integral of |f'''|, which the remainder equals where f''' keeps its sign.
+    u = (np.arange(2000) + 0.5) / 2000
+    size = (np.abs(applied(thirds_all, TAGS[link], y, eta[:, None] + u * h[:, None])) * (1 - u) ** 2 / 2).mean(1)
+    size *= np.abs(h) ** 3
+    # The probit's f''' is a difference of nearly equal numbers around e = -20 (test_families has its error).
+    relative = 1.5e-7 if link == "probit" else 1e-8
+    # f''' is known to 1e-16 at best where it is zero. Where it falls doubly exponentially (cloglog) or like e^-e^2
+    # (probit), eight nodes a unit do not follow it; that is off by less than 3e-10 and 1e-20.
+    absolute = 1e-16 * np.abs(h) ** 3 + {"cloglog": 3e-10 * y, "probit": 1e-20}.get(link, 0) * (np.abs(h) > 0.3)
+    assert (np.abs(found - truth) <= relative * size + absolute).all()
+    low, high = np.minimum(eta, eta + h), np.maximum(eta, eta + h)
+    bound = applied(bounds_all, TAGS[link], y, low, high) * np.abs(h) ** 3 / 6
+    assert (np.abs(found) <= SLACK * bound).all()
+
+
+@pytest.mark.parametrize(("link", "y"), OUTCOMES)
+def test_no_move_leaves_nothing(link, y):
+    assert (applied(remainders_all, TAGS[link], y, np.linspace(-30, 6, 50), 0.0) == 0).all()
+
+
+@pytest.mark.parametrize(("link", "y"), OUTCOMES)
+def test_the_two_ways_around_one_agree(link, y):
+    # One panel up to |h| = 1, two beyond it. The remainder itself moves by 3e-9 of its size there.
+    eta, sign = np.repeat(np.linspace(-10, 2, 25), 2), np.tile([-1.0, 1.0], 25)
+    one, two = (applied(remainders_all, TAGS[link], y, eta, sign * (1 + step)) for step in (-1e-9, 1e-9))
+    size = applied(bounds_all, TAGS[link], y, eta - 1, eta + 1) / 6
+    assert (np.abs(one - two) <= 1e-7 * size).all()
+
+
+@pytest.mark.parametrize(("link", "y"), OUTCOMES)
+def test_difference_of_two_remainders(link, y):
+    eta, h = places(link, y)
+    new = np.random.default_rng(8).permutation(h) * np.where(np.arange(h.size) % 2, 1, 0.01)
+    new = np.minimum(new, {"cloglog": 6.4, "probit": 36}.get(link, 60) - eta)
+    before, after = (applied(remainders_all, TAGS[link], y, eta, move) for move in (h, new))
+    found = applied(differences_all, TAGS[link], y, eta, h, new)
+    # The same sums of eight terms in another order, with other products fused.
+    size = [applied(bounds_all, TAGS[link], y, eta - abs(move), eta + abs(move)) * abs(move) ** 3 for move in (h, new)]
+    assert (np.abs(found - (after - before)) <= 1e-14 * (size[0] + size[1])).all()
+    back = applied(differences_all, TAGS[link], y, eta, new, h)
+    assert (np.abs(found + back) <= 1e-14 * (size[0] + size[1])).all()
+    assert (np.abs(applied(differences_all, TAGS[link], y, eta, h, h)) <= 1e-14 * size[0]).all()
+
+
+# Bounds
+
+
+def problem(link, p=3, n=600, weighted=True, offset=True, seed=2, reach=0.15):
+    """Rows, where they are expanded and a covariance's factor."""
+    rng = np.random.default_rng([seed, p, n])
+    x = np.concatenate([np.ones((1, n)), rng.standard_t(4, size=(p - 1, n))])
+    y = rng.poisson(1.0, n) if link == "poisson" else rng.integers(2, size=n)
+    given = {"x": x, "y": y.astype(float), "weights": None, "offset": None}
+    given |= {"weights": rng.gamma(0.5, size=n)} if weighted else {}
+    given |= {"offset": rng.normal(size=n)} if offset else {}
+    return given, rng.normal(size=p) / p**0.5, np.tril(rng.normal(size=(p, p))) * reach / p
+
+
+def by_hand(link, given, theta, factor, radius):
+    """eta and c of every row with NumPy."""
+    eta = theta @ given["x"] + (0 if given["offset"] is None else given["offset"])
+    reach = np.linalg.norm(factor.T @ given["x"], axis=0)
+    largest = applied(bounds_all, TAGS[link], given["y"], eta - radius * reach, eta + radius * reach)
+    return eta, SLACK / 6 * largest * reach**3
+
+
+FORMS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("link", TAGS)
+@pytest.mark.parametrize("p", [1, 3, 5, TRIANGLE + 6])
+def test_bounds_hold_in_the_whole_ball(link, p):
+    given, theta, factor = problem(link, p)
+    radius = 5.0
+    found = MemoryRows(**given).remainders(TAGS[link], theta, factor).bounds(radius)
+    eta, expected = by_hand(link, given, theta, factor, radius)
+    # eta and reach are rounded a dozen times, and no family's f''' grows faster than e^eta, or e^e^eta in cloglog.
+    assert found == pytest.approx(expected, rel=1e-10)
+    rng, close = np.random.default_rng(3), 0.0
+    for _ in range(40):
+        z = rng.normal(size=p)
+        rho = radius * rng.random() ** (1 / 4)
+        h = (factor @ (z * rho / np.linalg.norm(z))) @ given["x"]
+        left = np.abs(applied(remainders_all, TAGS[link], given["y"], eta, h))
+        assert (left <= found * rho**3).all()
+        close = max(close, (left / (found * rho**3 + 1e-300)).max())
+    assert close > (0.1 if p < 10 else 1e-4)  # in many dimensions a random direction is nearly orthogonal to a row
+
+
+@pytest.mark.parametrize(("weighted", "offset"), FORMS)
+def test_bounds_are_for_unit_weight_and_at_the_offset(weighted, offset):
+    given, theta, factor = problem("logit", weighted=weighted, offset=offset)
+    found = MemoryRows(**given).remainders(Logit(), theta, factor)
+    bounds = found.bounds(4.0)
+    assert bounds == pytest.approx(by_hand("logit", given, theta, factor, 4.0)[1], rel=1e-12)
+    assert (found.weighted(bounds) == bounds * (given["weights"] if weighted else 1)).all()
+
+
+def test_bounds_grow_with_the_radius_and_the_covariance():
+    given, theta, factor = problem("poisson")
+    rows = MemoryRows(**given)
+    small, large = (rows.remainders(TAGS["poisson"], theta, factor).bounds(radius) for radius in (1.0, 6.0))
+    assert (large > small).all()
+    double = rows.remainders(TAGS["poisson"], theta, 2 * factor).bounds(3.0)
+    assert double == pytest.approx(8 * large, rel=1e-12)  # the same reach in eta, and a is twice as long
+
+
+@pytest.mark.parametrize("link", TAGS)
+@pytest.mark.parametrize("p", [TRIANGLE - 1, TRIANGLE, 40])
+def test_the_two_code_paths_agree(link, p, monkeypatch):
+    given, theta, factor = problem(link, p, n=9000)
+    rows, found = MemoryRows(**given), []
+    for threshold in (1, 10**9):
+        monkeypatch.setattr(module, "TRIANGLE", threshold)
+        made = rows.remainders(TAGS[link], theta, factor)
+        found.append((made._eta, made._reach, made.bounds(4.0)))
+    for one, another in zip(*found, strict=True):
+        assert one == pytest.approx(another, rel=1e-10, abs=1e-13)  # sums of 40 products in another order
+
+
+def test_theta_is_copied():
+    given, theta, factor = problem("logit")
+    theta = theta.copy()
+    made = MemoryRows(**given).remainders(Logit(), theta, factor)
+    before = made.urn(made.bounds(4.0)).draw(5, np.random.default_rng(4)).eta
+    theta[:] = 99
+    assert (made.urn(made.bounds(4.0)).draw(5, np.random.default_rng(4)).eta == before).all()
+
+
+@pytest.mark.parametrize(("weighted", "offset"), FORMS)
+@pytest.mark.parametrize("link", ["logit", "poisson"])
+def test_expected_is_what_numpy_makes_of_bounds(link, weighted, offset):
+    given, theta, factor = problem(link, n=20_000, weighted=weighted, offset=offset)
+    made = MemoryRows(**given).remainders(TAGS[link], theta, factor)
+    radii, spread = np.array([0.5, 3.0, 8.0]), 40.0
+    threshold = spread * float(np.quantile(made.weighted(made.bounds(3.0)), 0.9))
+    found = made.expected(radii, spread, threshold)
+    assert found.shape == (3, 2)
+    for radius, (count, total) in zip(radii, found, strict=True):
+        value = spread * made.weighted(made.bounds(radius))
+        assert np.abs(value - threshold).min() > 1e-12 * threshold  # no row where rounding would decide
+        assert count == (value > threshold).sum()
+        assert total == pytest.approx(value[value <= threshold].sum(), rel=1e-11)
+    assert 0 < found[1, 0] < found[2, 0]
+
+
+def test_infinite_bounds_count_as_above_the_threshold():
+    # e^eta overflows somewhere in the ball: these rows must not enter the sum.
+    made = MemoryRows([[1.0, 1000.0]], [1.0, 1.0]).remainders(TAGS["poisson"], np.zeros(1), np.eye(1))
+    assert np.isinf(made.bounds(3.0)).tolist() == [False, True]
+    count, total = made.expected(np.array([3.0]), 1.0, 1e300)[0]
+    assert count == 1
+    assert total == pytest.approx(made.bounds(3.0)[0])
+    with pytest.raises(ValueError, match="must be finite"):
+        made.urn(made.bounds(3.0))
+    assert made.urn(made.bounds(3.0), np.array([1])).total == pytest.approx(total)
+
+
+# Urns
+
+
+def test_urn_draws_by_weighted_bounds_and_leaves_out_the_chosen():
+    given, theta, factor = problem("logit")
+    rows = MemoryRows(**given)
+    made = rows.remainders(Logit(), theta, factor)
+    bounds = made.bounds(4.0)
+    chosen = np.argsort(-bounds)[:20]
+    urn, whole = made.urn(bounds, chosen), made.urn(bounds)
+    measure = bounds * given["weights"]
+    assert whole.total == pytest.approx(measure.sum(), rel=1e-12)
+    assert urn.total == pytest.approx(np.delete(measure, chosen).sum(), rel=1e-12)
+    before = rows.touched
+    pool = urn.draw(50_000, np.random.default_rng(5))
+    assert rows.touched == before + 50_000
+    assert not np.isin(pool.bound, bounds[chosen]).any()
+    index = {value: row for row, value in enumerate(bounds)}
+    drawn = np.array([index[value] for value in pool.bound])  # bounds are for unit weight
+    assert (pool.x == given["x"][:, drawn].T).all()
+    assert pool.eta == pytest.approx(by_hand("logit", given, theta, factor, 4.0)[0][drawn], abs=1e-12)
+    share = np.delete(measure, chosen) / np.delete(measure, chosen).sum()
+    heavy = np.argsort(-share)[:10]
+    names = np.delete(np.arange(measure.size), chosen)[heavy]
+    counts = np.array([(drawn == name).sum() for name in names])
+    z = (counts - 50_000 * share[heavy]) / np.sqrt(50_000 * share[heavy] * (1 - share[heavy]))
+    assert (np.abs(z) < 5.3).all()  # a false alarm in 10 x 1e-7 of all seeds
+
+
+# The check of bounds
+
+
+def near_the_peak():
+    """One column, expanded where |f'''| is largest and hardly changes: there the bound is nearly attained."""
+    x = np.linspace(0.5, 1.5, 40)[None]
+    return MemoryRows(x, np.arange(40) % 2, offset=logit.PEAK - x[0]), np.ones(1), np.array([[0.01]])
+
+
+@pytest.mark.parametrize("link", TAGS)
+@pytest.mark.parametrize("p", [1, 3])
+def test_excess_is_at_most_one(link, p):
+    given, theta, factor = problem(link, p)
+    rows = MemoryRows(**given)
+    made = rows.remainders(TAGS[link], theta, factor)
+    before = rows.touched
+    found = made.excess(made.bounds(5.0), 5.0, np.arange(0, 600, 2), np.random.default_rng(6), points=7)
+    assert 0.05 < found <= 1
+    assert rows.touched == before + 300 * 7
+
+
+def test_excess_sees_bounds_that_are_too_small():
+    rows, theta, factor = near_the_peak()
+    made = rows.remainders(Logit(), theta, factor)
+    bounds, everyone = made.bounds(4.0), np.arange(40)
+    whole = made.excess(bounds, 4.0, everyone, np.random.default_rng(7))
+    assert 0.95 < whole <= 1
+    broken = made.excess(0.2 * bounds, 4.0, everyone, np.random.default_rng(7))
+    assert broken == pytest.approx(5 * whole, rel=1e-12)
+    assert broken > 1
+    one = bounds.copy()
+    one[17] = 0.0  # a row that would never be drawn
+    assert made.excess(one, 4.0, everyone, np.random.default_rng(7)) > 1e6
+    assert made.excess(one, 4.0, np.array([3, 4]), np.random.default_rng(7)) <= 1
+    assert made.excess(one, 4.0, np.array([], dtype=np.intp), np.random.default_rng(7)) == 0
