@@ -28,7 +28,7 @@ WALK = 25  # Newton steps after which a coefficient that still moves has no maxi
 STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
 FLAT = 1e-6  # share of a direction's curvature at zero below which its rows weigh nothing
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
-PILOT_ROWS = 20_000
+PILOT_ROWS = 15_000
 
 
 class SeparationWarning(UserWarning):

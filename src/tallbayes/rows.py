@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import get_num_threads, set_num_threads
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import rowmath
@@ -129,8 +130,13 @@ class MemoryRows:
                     rowmath.values(*data, self._length, values)
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
+        threads = get_num_threads()
         with ONE_PASS:
-            rowmath.derivatives(*data, self._length, values, gradients, lower)
+            set_num_threads(1 if self.size * k <= SERIAL else threads)
+            try:
+                rowmath.derivatives(*data, self._length, values, gradients, lower)
+            finally:
+                set_num_threads(threads)
         curvature = lower.sum(0)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else 0.0

@@ -85,3 +85,16 @@ def draw(shape, rng, out):
             rise = (shape.log_density[k, low + 1] - shape.log_density[k, low]) / STEP
             mass = (u - below[low]) * math.exp(-shape.log_density[k, low])  # of what lies below, over the density
             out[k] = KNOTS[low] + (math.log1p(rise * mass) / rise if abs(rise) > 1e-6 else mass)
+
+
+@compiled()
+def draws(shape, rng, out):
+    """Draws from q into the rows of `out`."""
+    for point in out:
+        draw(shape, rng, point)
+
+
+@compiled()
+def log_densities(shape, points):
+    """log q of each row of `points`."""
+    return np.array([log_density(shape, point) for point in points])

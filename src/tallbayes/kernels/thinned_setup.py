@@ -23,18 +23,18 @@ from tallbayes.rows import LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
-BEYOND = np.array([3.0, 5.0, 8.0, 14.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
+BEYOND = np.array([3.0, 5.0, 9.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
 WALK_SHARE, WALK_SCALE = 0.05, 2.0  # of proposals that walk along one axis, and how far
 DF = 5.0  # of heavy-tailed proposals
 LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
 TAIL = 4.0  # posterior sds from the mode at which tails are looked at
 LONG_TAIL = 1.5  # log density that the posterior may have there above that of the independent proposals
 LOOKED_AT, POINTS = 500, 200  # rows and points with which the proposals are judged
-SHAPED_BY = 1_000  # rows drawn to see the posterior's shape along the axes
-PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 49)  # where it is looked at
+SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
+PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
 STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
-CHECKED = 1 << 14  # rows whose bounds are checked
+CHECKED = 1 << 13  # rows whose bounds are checked
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -105,21 +105,29 @@ def expand(
     gaussian = shapes.fit_shape(
         -0.5 * (shapes.KNOTS - np.linalg.solve(mode.factor, mode.center - mode.theta)[:, None]) ** 2
     )
-    plan, spread = _plan(remainders, model.rows.size, rng.standard_normal((2, PAIRS, p)), moves, threshold)
+    radii = p**0.5 + BEYOND
+    points = rng.standard_normal((2, PAIRS, p))
+    spread = typical_spread(points)
+    expected = remainders.expected(radii, spread, threshold)
+    plan = _plan(model.rows.size, radii, expected, points, moves)
     kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, rng)
     shape = see_shape(kernel, rng)
     kernel = replace(kernel, target=kernel.target._replace(shape=shape))
     seen = judge(kernel, rng)
     if given is None and seen.long_tailed:
         moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
-    points = np.empty((2, PAIRS, p))
-    for point in points.reshape(-1, p):
-        shapes.draw(shape, rng, point)
-    first = plan
-    plan, spread = _plan(remainders, model.rows.size, points, moves, threshold)
-    if plan.radius == first.radius:
-        return Setup(replace(kernel, moves=moves), plan, seen)
-    return Setup(_build(model, mode, remainders, plan, spread, threshold, moves, shape, rng), plan, seen)
+    shapes.draws(shape, rng, points.reshape(-1, p))
+    expected[:, 1] *= typical_spread(points) / spread
+    shaped = _plan(model.rows.size, radii, expected, points, moves)
+    if shaped.radius != plan.radius:
+        kernel = _build(model, mode, remainders, shaped, typical_spread(points), threshold, moves, shape, rng)
+    return Setup(replace(kernel, moves=moves), shaped, seen)
+
+
+def typical_spread(points: Array) -> float:
+    """The mean of B over pairs of points (2, pairs, p)."""
+    longest = np.linalg.norm(points, axis=2).max(0)
+    return float((longest**3 + (np.linalg.norm(points[0] - points[1], axis=1) - longest) ** 3).mean())
 
 
 def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
@@ -127,12 +135,11 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
     p, target = kernel.mode.theta.size, kernel.target
     directions = kernel.mode.factor / np.linalg.norm(kernel.mode.factor, axis=1, keepdims=True)
     points = np.concatenate([TAIL * directions, -TAIL * directions, np.empty((POINTS, p))])
-    for point in points[2 * p :]:
-        shapes.draw(target.shape, rng, point)
+    shapes.draws(target.shape, rng, points[2 * p :])
     pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
     values = log_weights(kernel.model.family.tag, target, pool, points)
     values -= 0.5 * ((points - target.center) ** 2).sum(1)
-    values -= [shapes.log_density(target.shape, point) for point in points]
+    values -= shapes.log_densities(target.shape, points)
     far, near = values[: 2 * p], values[2 * p :]
     weights = np.exp(near - near.max())
     accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
@@ -158,20 +165,15 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
     return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - target.center[:, None]) ** 2)
 
 
-def _plan(remainders: Remainders, size: int, points: Array, moves: Moves, threshold: float) -> tuple[Plan, float]:
-    """The radius for which a step should cost least, given pairs of proposals (2, pairs, p); and a typical B."""
+def _plan(size: int, radii: Array, expected: Array, points: Array, moves: Moves) -> Plan:
+    """The radius for which a step should cost least, given what each costs inside, and some proposals."""
     p = points.shape[2]
-    lengths = np.linalg.norm(points, axis=2)
-    longest = lengths.max(0)
-    spread = float((longest**3 + (np.linalg.norm(points[0] - points[1], axis=1) - longest) ** 3).mean())
-    radii = p**0.5 + BEYOND
-    seen = (lengths[..., None] > radii).mean((0, 1))
+    seen = (np.linalg.norm(points, axis=2)[..., None] > radii).mean((0, 1))
     outside = 2 * np.maximum(seen, gammaincc(p / 2, radii**2 / 2))
     outside += moves.walk * gammaincc(p / 2, (radii - moves.scale) ** 2 / 2)
     outside += moves.heavy * fdtrc(p, moves.df, radii**2 / p)
-    expected = remainders.expected(radii, spread, threshold)
     plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
-    return min(plans, key=lambda plan: plan.cost(size, p)), spread
+    return min(plans, key=lambda plan: plan.cost(size, p))
 
 
 def _build(
