@@ -123,6 +123,23 @@ def test_balance_holds_pointwise_in_the_auxiliary_variables(name):
         assert ways[0] == pytest.approx(ways[1], abs=1e-9)
 
 
+def test_the_distance_bound_holds_and_is_attained():
+    """Over h, h' with |h| <= a |z|, |h'| <= a |z'| and |h' - h| <= a |z' - z|, of |integral of t^2| * 3."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        z = rng.standard_normal((2, 3)) * 10 ** rng.uniform(-2, 1, (2, 1))
+        here, there = np.linalg.norm(z, axis=1)
+        jump = np.linalg.norm(z[1] - z[0])
+        bound = thinned_loop.distance_bound(here, there, jump)
+        assert 0 <= bound <= here**3 + there**3 + 1e-9
+        for direction in (*rng.standard_normal((50, 3)), z[0], z[1], z[1] - z[0]):
+            h, new_h = z @ direction / np.linalg.norm(direction)
+            assert abs(new_h**3 - h**3) <= bound * (1 + 1e-9) + 1e-15
+    assert thinned_loop.distance_bound(2.0, 3.0, 5.0) == pytest.approx(2**3 + 3**3)  # opposite sides
+    assert thinned_loop.distance_bound(2.0, 3.0, 1.0) == pytest.approx(3**3 - 2**3)  # the same side
+    assert thinned_loop.distance_bound(3.0, 3.0, 1e-12) == pytest.approx(3 * 3**2 * 1e-12, rel=1e-6)
+
+
 def five_rows() -> Thinned:
     """A problem small enough to enumerate all auxiliary variables."""
     data = {"x": [-1.0, 0.5, 2.0, 0.3, 1.2], "y": [0, 0, 1, 0, 1]}
@@ -254,7 +271,7 @@ def test_with_no_remainder_at_all_every_proposal_is_accepted():
 
 
 @pytest.mark.parametrize("moves", MOVES.values(), ids=MOVES.keys())
-@pytest.mark.parametrize("limit", [np.inf, 4.0, 0.5], ids="limit {}".format)
+@pytest.mark.parametrize("limit", [np.inf, 4.0], ids="limit {}".format)
 def test_chains_started_in_the_posterior_stay_there(moves, limit):
     assert harness.departure(make(moves=moves, limit=limit), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
@@ -286,7 +303,7 @@ class Interpreted:
         return thinned_loop.advance.py_func(tag, target, moves, pool, chain.view(np.recarray), *rest)
 
 
-def few_chains(kernel: Thinned, steps: int = 8, chains: int = 2_500) -> float:
+def few_chains(kernel: Thinned, steps: int = 8, chains: int = 1_500) -> float:
     return harness.departure(kernel, steps, chains, seed=13)
 
 
@@ -332,7 +349,7 @@ def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypat
     scaled_bounds(monkeypatch, 0.2)
     monkeypatch.setattr(remainders.Remainders, "excess", lambda *arguments: 0.0)
     Interpreted(monkeypatch, breaks=lambda bound, difference: False, thin=unchecked)
-    assert few_chains(make("intercept", INDEPENDENT), 16, 4_000) < harness.FALSE_ALARM
+    assert few_chains(make("intercept", INDEPENDENT), 12, 3_000) < harness.FALSE_ALARM
 
 
 def test_a_sorted_pool_leaves_the_posterior(monkeypatch):

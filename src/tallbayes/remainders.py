@@ -33,6 +33,7 @@ NODES, WEIGHTS = (1 + np.polynomial.legendre.leggauss(8)[0]) / 2, np.polynomial.
 CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
 PANEL = 0.5  # length of a panel: third derivatives have singularities a few units off the real line
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
+LOOKED_AT = 500_000  # rows from which the effect of a radius is estimated
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
 
 
@@ -174,14 +175,17 @@ class Remainders:
         return out
 
     def expected(self, radii: Array, spread: float, threshold: float) -> Array:
-        """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum."""
-        counts, sums = np.empty((2, -(-self._y.size // self._length), radii.size))
+        """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum.
+
+        Of many rows only every so-manieth is looked at: an estimate will do.
+        """
+        apart = max(1, self._y.size // LOOKED_AT)
+        y, eta, reach = (np.ascontiguousarray(part[::apart]) for part in (self._y, self._eta, self._reach))
+        weights = None if self._weights is None else np.ascontiguousarray(self._weights[::apart])
+        counts, sums = np.empty((2, -(-y.size // self._length), radii.size))
         with ONE_PASS:
-            _expected(
-                self._tag, self._y, self._weights, self._eta, self._reach, radii, spread, threshold, self._length,
-                counts, sums,
-            )  # fmt: skip
-        return np.stack([counts.sum(0), sums.sum(0)], axis=1)
+            _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, self._length, counts, sums)
+        return np.stack([counts.sum(0), sums.sum(0)], axis=1) * (self._y.size / y.size)
 
     def weighted(self, bounds: Array) -> Array:
         """Bounds times the rows' weights."""
@@ -190,7 +194,7 @@ class Remainders:
     def urn(self, bounds: Array, chosen: Integers | None = None) -> Urn:
         """Rows to be drawn in proportion to their weighted bounds; those that are `chosen` are left out."""
         left = bounds
-        if chosen is not None:
+        if chosen is not None and chosen.size:
             left = bounds.copy()
             left[chosen] = 0.0
         return Urn(self.weighted(left), left, self._x, self._y, self._offset, self._theta, self._length, self._count)

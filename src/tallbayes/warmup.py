@@ -25,6 +25,7 @@ from scipy.special import ndtr
 
 from tallbayes.kernels import Draws
 from tallbayes.kernels.thinned import Thinned
+from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.proposals import OneAtATime, RandomWalk
 
@@ -64,18 +65,20 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
     """
     trial = draws // (2 * len(SHORTER))
     best, chosen = 0.0, kernel
+    pairs = np.random.default_rng(0).standard_normal((2, 500, kernel.mode.theta.size))
     for step in SHORTER if trial else ():
         tried = replace(kernel, moves=kernel.moves._replace(step=step))
-        before = kernel.model.rows.touched
         here = state.theta
         state, seen = advance(tried, state, trial)
         draws -= trial
-        rows = (kernel.model.rows.touched - before) / seen.accepted.size
         whitened = np.linalg.solve(
             kernel.mode.factor, np.diff(seen.theta, axis=0, prepend=here[None]).reshape(-1, here.shape[1]).T
         )
         share = min(1.0, float((whitened**2).mean()) / 2)
         effective = share**3 if step == 1.0 else 0.5 * share / (2 - share)
+        # Rows are drawn ahead, so what a short trial touched says little; what is to be expected is known.
+        moved = (1 - step**2) ** 0.5 * pairs[0] + step * pairs[1]
+        rows = kernel.target.always[1].size + kernel.target.total * typical_spread(np.stack([pairs[0], moved]))
         efficiency = effective / (rows + STEP_COST)
         if efficiency <= best:
             break

@@ -20,9 +20,10 @@ has lost the sum over all rows. Rows whose bound is so large that they would be 
 always, outside the thinning. Where theta or theta' lies outside the ball in which the bounds hold, or thinning would
 cost more than a pass, all rows decide; that choice is a symmetric function of the two points, made before N is drawn.
 
-Proposals are drawn from p* itself, independent of where the chain is or autoregressive; a fixed share comes from a
-Student-t and from a random walk, which reach tails that are longer than Gaussian. A prior that is not Normal enters p*
-by its quadratic approximation, and the ratio corrects it.
+Proposals are independent draws from the posterior's shape along each axis (`shape.py`), or autoregressive with respect
+to p* where independent ones are rarely accepted. A fixed share walks along one axis, so that no tail can hold a chain
+for long, and where tails are long another share comes from a Student-t. A prior that is not Normal enters p* by its
+quadratic approximation, and the ratio corrects it.
 
 Reference for the auxiliary variables: R. Zhang and C. De Sa (2019), "Poisson-minibatching for Gibbs sampling with
 convergence rate guarantees".
@@ -143,12 +144,11 @@ class Thinned:
         """All steps of one chain; the compiled loop comes back for rows and passes."""
         p = chain.places.shape[1]
         theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
-        kinds = np.empty(steps, np.int64)
         tag, done = self.model.family.tag, 0
         while True:
             why, done = advance(
                 tag, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
-                theta, log_ratios, accepted, kinds,
+                theta, log_ratios, accepted,
             )  # fmt: skip
             if why == DONE:
                 return chain, theta, log_ratios, accepted

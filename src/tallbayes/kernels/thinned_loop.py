@@ -24,8 +24,6 @@ Array = NDArray[np.float64]
 DONE, NEEDS_ROWS, NEEDS_PASS, BROKEN_BOUND, BAD_RATE = 0, 1, 2, 3, 4
 # Where in a step it is.
 PROPOSE, THIN, DECIDE = 0, 1, 2
-# How the proposal was made.
-SHAPE, AUTOREGRESSIVE, HEAVY, WALK = 0, 1, 2, 3
 
 
 class Target(NamedTuple):
@@ -77,7 +75,6 @@ CHAIN = np.dtype(
         ("events", "i8"),  # left in the step under way
         ("used", "i8"),  # rows of the pool
         ("stage", "i8"),
-        ("kind", "i8"),
     ]
 )
 
@@ -87,10 +84,12 @@ def distance_bound(here, there, jump):
     """B: |R(z') - R(z)| <= c B for every row, given |z|, |z'| and |z' - z|.
 
     The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
-    from the larger of the two lengths as far back as the distance goes, through zero if it is that long.
+    from the larger of the two lengths as far back as the distance goes, through zero if it is that long: B is the sum
+    of the cubes of the two parts.
     """
     longest = max(here, there)
-    return longest**3 + (jump - longest) ** 3
+    beyond = jump - longest
+    return jump * (longest * longest - longest * beyond + beyond * beyond)
 
 
 @compiled()
@@ -152,40 +151,38 @@ def always_remainder(tag, target, z, delta):
 
 @compiled()
 def propose(target, moves, z, rng, new):
-    """Fill `new` with a proposal; returns its kind and the log of q-ratio times p*-ratio."""
+    """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio."""
     p = z.size
     u = rng.random()
-    if u < moves.heavy:
-        kind = HEAVY
+    heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
+    if heavy:
         shrink = math.sqrt(moves.df / (2.0 * rng.standard_gamma(0.5 * moves.df)))
         for j in range(p):
             new[j] = target.center[j] + shrink * rng.standard_normal()
-    elif u < moves.heavy + moves.walk:
-        kind = WALK
+    elif walk:
         new[:] = z
         new[rng.integers(0, p)] += moves.scale * (2.0 * rng.random() - 1.0)
     elif moves.step == 1.0:
-        kind = SHAPE
         draw(target.shape, rng, new)
     else:
         kept = math.sqrt(1.0 - moves.step * moves.step)
         for j in range(p):
             new[j] = target.center[j] + kept * (z[j] - target.center[j]) + moves.step * rng.standard_normal()
-        return AUTOREGRESSIVE, 0.0
+        return 0.0  # reversible with respect to p*
     here, there = 0.0, 0.0
     for j in range(p):
         here += (z[j] - target.center[j]) ** 2
         there += (new[j] - target.center[j]) ** 2
     log_ratio = 0.5 * (here - there)
-    if kind == HEAVY:
+    if heavy:
         log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
-    elif kind == SHAPE:
+    elif not walk:
         log_ratio += log_density(target.shape, z) - log_density(target.shape, new)
-    return kind, log_ratio
+    return log_ratio
 
 
 @compiled()
-def advance(tag, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted, kinds):
+def advance(tag, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted):
     """Steps from `done` on; returns why it stopped and the number of steps done.
 
     `places` (4, p) holds z, the proposed z, and theta - mode for both.
@@ -195,7 +192,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
     p = z.size
     while done < log_ratios.size:
         if record.stage == PROPOSE:
-            kind, log_ratio = propose(target, moves, z, first, new)
+            log_ratio = propose(target, moves, z, first, new)
             to_theta(target, new, new_delta)
             if target.corrected:
                 log_ratio += prior_correction(target, new_delta) - prior_correction(target, delta)
@@ -203,7 +200,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
             if target.always[0].shape[1] > 0:
                 record.new_always = always_remainder(tag, target, new, new_delta)
                 log_ratio += record.new_always - record.always
-            record.kind, record.log_ratio, record.events, record.new_rest = kind, log_ratio, 0, np.nan
+            record.log_ratio, record.events, record.new_rest = log_ratio, 0, np.nan
             record.stage = DECIDE
             if target.total != 0.0:  # also if it is not a number, which must not go unseen
                 here, there, jump = 0.0, 0.0, 0.0
@@ -244,7 +241,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
         if accepted[done]:
             z[:], delta[:] = new, new_delta
             record.always, record.rest = record.new_always, record.new_rest
-        log_ratios[done], kinds[done] = record.log_ratio, record.kind
+        log_ratios[done] = record.log_ratio
         for j in range(p):
             theta[done, j] = target.theta[j] + delta[j]
         record.stage = PROPOSE
