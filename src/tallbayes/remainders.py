@@ -67,7 +67,7 @@ def difference(tag, y, eta, h, new_h):
 
 @compiled(parallel=True)
 def _expand(x, offset, theta, factor, length, eta, reach):
-    """eta = offset + x' theta and reach = |factor' x| for every row."""
+    """eta = offset + x' theta and reach = |factor x| for every row."""
     p, n = x.shape
     for block in prange(-(-n // length)):
         buffer = np.empty(CHUNK)
@@ -77,7 +77,7 @@ def _expand(x, offset, theta, factor, length, eta, reach):
             moved, squares = buffer[: stop - start], reach[start:stop]
             squares[:] = 0.0
             for j in range(p):
-                predictor(x, None, factor[:, j], start, stop, moved)
+                predictor(x, None, factor[j], start, stop, moved)
                 for i in range(moved.size):
                     squares[i] += moved[i] * moved[i]
             for i in range(squares.size):
@@ -101,11 +101,11 @@ def _bounds(tag, y, eta, reach, radius, length, out):
         _chunk_bounds(tag, y[part], eta[part], reach[part], radius, out[part])
 
 
-@compiled(parallel=True)
+@compiled()
 def _expected(tag, y, weights, eta, reach, radii, spread, threshold, length, counts, sums):
     """For each radius: rows whose bound times spread exceeds the threshold, and the sum over the others."""
     n = eta.size
-    for block in prange(-(-n // length)):
+    for block in range(-(-n // length)):
         buffer = np.empty(CHUNK)
         counts[block] = 0.0
         sums[block] = 0.0
@@ -125,10 +125,10 @@ def _expected(tag, y, weights, eta, reach, radii, spread, threshold, length, cou
                 sums[block, k] += below
 
 
-@compiled(parallel=True)
+@compiled()
 def _excess(tag, y, eta, bounds, moves, radius, out):
     """The largest |R| / (c radius^3) of every row over several moves of its linear predictor."""
-    for i in prange(eta.size):
+    for i in range(eta.size):
         worst = 0.0
         for k in range(moves.shape[1]):
             worst = max(worst, abs(remainder(tag, y[i], eta[i], moves[i, k])) / (bounds[i] * radius**3 + 1e-300))
@@ -156,9 +156,8 @@ class Remainders:
         self._tag, self._x, self._y, self._weights, self._offset = tag, x, y, weights, offset
         self._theta, self._factor, self._length, self._count = theta, factor, length, count
         self._eta, self._reach = np.empty(y.size), np.empty(y.size)
-        columns = np.asfortranarray(factor)
         if theta.size < TRIANGLE:
-            _expand(x, offset, theta, columns, length, self._eta, self._reach)
+            _expand(x, offset, theta, np.ascontiguousarray(factor.T), length, self._eta, self._reach)
             return
         self._eta[:] = 0.0 if offset is None else offset
         for start in range(0, y.size, length):
@@ -183,8 +182,7 @@ class Remainders:
         y, eta, reach = (np.ascontiguousarray(part[::apart]) for part in (self._y, self._eta, self._reach))
         weights = None if self._weights is None else np.ascontiguousarray(self._weights[::apart])
         counts, sums = np.empty((2, -(-y.size // self._length), radii.size))
-        with ONE_PASS:
-            _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, self._length, counts, sums)
+        _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, self._length, counts, sums)
         return np.stack([counts.sum(0), sums.sum(0)], axis=1) * (self._y.size / y.size)
 
     def weighted(self, bounds: Array) -> Array:
@@ -207,6 +205,5 @@ class Remainders:
         out = np.empty(rows.size)
         moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
         self._count(rows.size * points)
-        with ONE_PASS:
-            _excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius, out)
+        _excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius, out)
         return float(out.max(initial=0.0))

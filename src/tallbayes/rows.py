@@ -247,10 +247,9 @@ class MemoryRows:
         weights = np.bincount(rank[inverse], self._weights, minlength=first.size).astype(float)
         return self._subset(first[order], weights)
 
-    def arrays(self) -> tuple[Array, Array, Array, Array]:
+    def arrays(self) -> tuple[Array, Array, Array | None, Array | None]:
         """Columns, outcomes, offsets and weights, for the compiled loop of a kernel that keeps a few rows."""
-        offset = np.zeros(self.size) if self._offset is None else self._offset
-        return self._x, self._y, offset, np.ones(self.size) if self._weights is None else self._weights
+        return self._x, self._y, self._offset, self._weights
 
     def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
         """A hash of each row's values, or of some rows' only."""

@@ -156,9 +156,11 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
         kernel.model.family.tag,
         target,
         np.concatenate([y, pool.y]),
-        np.concatenate([offset + kernel.mode.theta @ x, pool.eta]),
+        np.concatenate([kernel.mode.theta @ x + (0.0 if offset is None else offset), pool.eta]),
         np.concatenate([x.T, pool.x]) @ kernel.mode.factor,
-        np.concatenate([weights, target.total / max(1, pool.y.size) / pool.bound]),
+        np.concatenate(
+            [np.ones(y.size) if weights is None else weights, target.total / max(1, pool.y.size) / pool.bound]
+        ),
         PROFILED,
     )
     log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
@@ -208,17 +210,12 @@ def _target(
     model: GLM, mode: Mode, chosen: NDArray[np.intp], total: float, radius: float, limit: float, shape: Shape
 ) -> Target:
     p, prior, factor = mode.theta.size, model.prior, mode.factor
-    tag = model.family.tag
-    slope, curvature, linear, constant = np.zeros(p), np.zeros((p, p)), np.zeros(p), 0.0
-    x, y, offset, weights = np.empty((p, 0)), np.empty(0), np.empty(0), np.empty(0)
+    tag, rows = model.family.tag, model.rows.take(chosen)
+    slope, curvature, constant = np.zeros(p), np.zeros((p, p)), float(rows.linear(tag, np.zeros((1, p)))[0])
+    linear = rows.linear(tag, np.eye(p)) - constant
     if chosen.size:
-        rows = model.rows.take(chosen)
         at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
         slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
-        x, y, offset, weights = rows.arrays()
-        if tag.canonical:
-            linear = x @ (weights * y)
-            constant = float((weights * y) @ offset)
         constant -= float(at_mode.value[0])
     return Target(
         mode.theta,
@@ -231,7 +228,7 @@ def _target(
         prior.precision(mode.theta),
         not prior.normal,
         shape,
-        (x, y, offset, weights),
+        rows.arrays(),
         linear,
         constant,
         slope,
