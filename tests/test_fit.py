@@ -220,10 +220,10 @@ def test_bank_methods_agree_on_all_coefficients(bank):
     """Fifteen coefficients, levels of 18 and 80 rows among them: two-stage against Metropolis-Hastings."""
     formula = "y ~ poutcome + log_age + contact + education + marital"
     common = {"data": bank, "formula": formula}
-    mh = quick(**common, method="mh", proposal="one-at-a-time", draws=2_000, warmup=300)
+    mh = quick(**common, method="mh", proposal="one-at-a-time", draws=1_200, warmup=300)
     limit = stats.norm.isf(1e-6 / (4 * 15))
     assert len(mh.coefficients) == 15
     for options in ({}, {"surrogate": tb.Taylor(1_000)}, {"surrogate": tb.CaseControl(2_000)}):
-        fit = quick(**common, draws=2_000, **options)
+        fit = quick(**common, draws=1_000 if options else 10_000, **options)
         table = tb.compare(mh=mh, fit=fit).loc["fit"]
         assert table[["largest_z", "largest_z_sd"]].max() < limit

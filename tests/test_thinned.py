@@ -26,8 +26,8 @@ from tallbayes.priors import Normal, StudentT
 from tallbayes.urn import Pool, Urn
 
 CHAINS, STEPS = 3_000, 6
-INDEPENDENT = Moves(1.0, 0.0, 0.0, 5.0, 1.7)
-MIXED = Moves(1.0, 0.2, 0.2, 5.0, 1.7)
+INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
+MIXED = Moves(1.0, 0.2, 0.2, 5, 1.7)
 MOVES = {
     "independent": INDEPENDENT,
     "autoregressive": INDEPENDENT._replace(step=0.5),
@@ -276,7 +276,7 @@ def test_chains_started_in_the_posterior_stay_there(moves, limit):
     assert harness.departure(make(moves=moves, limit=limit), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
 
-@pytest.mark.parametrize("threshold", [np.inf, 0.3, 0.0], ids="threshold {}".format)
+@pytest.mark.parametrize("threshold", [np.inf, 0.3], ids="threshold {}".format)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_stays_in_its_posterior(name, threshold):
     kernel = make(name, threshold=threshold)
@@ -384,7 +384,7 @@ def test_cutting_the_number_of_events_leaves_the_posterior(monkeypatch):
         return loop(tag, target, moves, pool, chain.view(np.recarray), places, first, Cut(second, 1), *rest)
 
     monkeypatch.setattr(thinned, "advance", cut)
-    assert few_chains(make(moves=INDEPENDENT)) < harness.FALSE_ALARM
+    assert few_chains(make(moves=INDEPENDENT), 12, 2_500) < harness.FALSE_ALARM
 
 
 @pytest.mark.parametrize("total", [np.nan, -1.0])

@@ -55,7 +55,7 @@ class Moves(NamedTuple):
     step: float  # s of the autoregressive proposal; 1 stands for independent draws from the shape
     heavy: float  # probability of an independent Student-t proposal
     walk: float  # probability of a random walk along one axis
-    df: float  # of the Student-t
+    df: int  # of the Student-t
     scale: float  # the walk's longest step
 
     @property
@@ -156,12 +156,15 @@ def propose(target, moves, z, rng, new):
     u = rng.random()
     heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
     if heavy:
-        shrink = math.sqrt(moves.df / (2.0 * rng.standard_gamma(0.5 * moves.df)))
+        squares = 0.0
+        for _ in range(moves.df):
+            squares += rng.standard_normal() ** 2
+        shrink = math.sqrt(moves.df / squares)
         for j in range(p):
             new[j] = target.center[j] + shrink * rng.standard_normal()
     elif walk:
         new[:] = z
-        new[rng.integers(0, p)] += moves.scale * (2.0 * rng.random() - 1.0)
+        new[min(p - 1, int(p * rng.random()))] += moves.scale * (2.0 * rng.random() - 1.0)
     elif moves.step == 1.0:
         draw(target.shape, rng, new)
     else:

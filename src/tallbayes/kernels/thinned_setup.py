@@ -25,11 +25,11 @@ Array = NDArray[np.float64]
 
 BEYOND = np.array([3.0, 5.0, 9.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
 WALK_SHARE, WALK_SCALE = 0.05, 2.0  # of proposals that walk along one axis, and how far
-DF = 5.0  # of heavy-tailed proposals
+DF = 5  # of heavy-tailed proposals
 LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
 TAIL = 4.0  # posterior sds from the mode at which tails are looked at
-LONG_TAIL = 1.5  # log density that the posterior may have there above that of the independent proposals
-LOOKED_AT, POINTS = 500, 200  # rows and points with which the proposals are judged
+LONG_TAIL = 1.5  # log weight that may be there, above that of most proposals
+LOOKED_AT, POINTS, DIRECTIONS = 500, 200, 50  # rows, proposals and directions with which proposals are judged
 SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
@@ -72,8 +72,8 @@ class Outlook(NamedTuple):
     """What independent proposals are worth."""
 
     acceptance: float  # expected
-    tail: float  # log density of the posterior above theirs, TAIL sds out, where it is largest
-    coefficient: int  # whose tail that is
+    tail: float  # the largest log weight p / q found, above that of most proposals
+    coefficient: int  # that is farthest out there
 
     @property
     def long_tailed(self) -> bool:
@@ -131,20 +131,26 @@ def typical_spread(points: Array) -> float:
 
 
 def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
-    """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails."""
-    p, target = kernel.mode.theta.size, kernel.target
-    directions = kernel.mode.factor / np.linalg.norm(kernel.mode.factor, axis=1, keepdims=True)
-    points = np.concatenate([TAIL * directions, -TAIL * directions, np.empty((POINTS, p))])
-    shapes.draws(target.shape, rng, points[2 * p :])
+    """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails.
+
+    Tails are looked at far out along each coefficient and along random directions, and among the proposals themselves:
+    one whose weight p / q is far above the others' is a place where a chain would stay for long.
+    """
+    p, target, mode = kernel.mode.theta.size, kernel.target, kernel.mode
+    directions = np.concatenate([mode.factor, -mode.factor, rng.standard_normal((DIRECTIONS, p))])
+    far = TAIL * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    points = np.concatenate([far, np.empty((POINTS, p))])
+    shapes.draws(target.shape, rng, points[len(far) :])
     pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
     values = log_weights(kernel.model.family.tag, target, pool, points)
     values -= 0.5 * ((points - target.center) ** 2).sum(1)
     values -= shapes.log_densities(target.shape, points)
-    far, near = values[: 2 * p], values[2 * p :]
+    near = values[len(far) :]
     weights = np.exp(near - near.max())
     accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
-    tail = far - np.median(near)
-    return Outlook(float(weights @ accept / weights.sum()), float(tail.max()), int(tail.argmax()) % p)
+    worst = int(values.argmax())
+    farthest = int((np.abs(mode.factor @ points[worst]) / mode.sd).argmax())
+    return Outlook(float(weights @ accept / weights.sum()), float(values[worst] - np.median(near)), farthest)
 
 
 def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
