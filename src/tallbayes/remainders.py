@@ -102,37 +102,34 @@ def _bounds(tag, y, eta, reach, radius, length, out):
 
 
 @compiled()
-def _expected(tag, y, weights, eta, reach, radii, spread, threshold, length, counts, sums):
+def _expected(tag, y, weights, eta, reach, radii, spread, threshold, out):
     """For each radius: rows whose bound times spread exceeds the threshold, and the sum over the others."""
-    n = eta.size
-    for block in range(-(-n // length)):
-        buffer = np.empty(CHUNK)
-        counts[block] = 0.0
-        sums[block] = 0.0
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            part = slice(start, min(n, start + CHUNK, (block + 1) * length))
-            bounds = buffer[: part.stop - part.start]
-            for k in range(radii.size):
-                _chunk_bounds(tag, y[part], eta[part], reach[part], radii[k], bounds)
-                if weights is not None:
-                    bounds *= weights[part]
-                above, below = 0.0, 0.0
-                for i in range(bounds.size):
-                    value = spread * bounds[i]
-                    below += value if value <= threshold else 0.0
-                    above += 0.0 if value <= threshold else 1.0
-                counts[block, k] += above
-                sums[block, k] += below
+    n, buffer = eta.size, np.empty(CHUNK)
+    out[:] = 0.0
+    for start in range(0, n, CHUNK):
+        part = slice(start, min(n, start + CHUNK))
+        bounds = buffer[: part.stop - part.start]
+        for k in range(radii.size):
+            _chunk_bounds(tag, y[part], eta[part], reach[part], radii[k], bounds)
+            if weights is not None:
+                bounds *= weights[part]
+            above, below = 0.0, 0.0
+            for i in range(bounds.size):
+                value = spread * bounds[i]
+                below += value if value <= threshold else 0.0
+                above += 0.0 if value <= threshold else 1.0
+            out[k, 0] += above
+            out[k, 1] += below
 
 
 @compiled()
-def _excess(tag, y, eta, bounds, moves, radius, out):
-    """The largest |R| / (c radius^3) of every row over several moves of its linear predictor."""
+def _excess(tag, y, eta, bounds, moves, radius):
+    """The largest |R| / (c radius^3) over some rows and several moves of their linear predictors."""
+    worst = 0.0
     for i in range(eta.size):
-        worst = 0.0
         for k in range(moves.shape[1]):
             worst = max(worst, abs(remainder(tag, y[i], eta[i], moves[i, k])) / (bounds[i] * radius**3 + 1e-300))
-        out[i] = worst
+    return worst
 
 
 class Remainders:
@@ -181,9 +178,9 @@ class Remainders:
         apart = max(1, self._y.size // LOOKED_AT)
         y, eta, reach = (np.ascontiguousarray(part[::apart]) for part in (self._y, self._eta, self._reach))
         weights = None if self._weights is None else np.ascontiguousarray(self._weights[::apart])
-        counts, sums = np.empty((2, -(-y.size // self._length), radii.size))
-        _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, self._length, counts, sums)
-        return np.stack([counts.sum(0), sums.sum(0)], axis=1) * (self._y.size / y.size)
+        out = np.empty((radii.size, 2))
+        _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, out)
+        return out * (self._y.size / y.size)
 
     def weighted(self, bounds: Array) -> Array:
         """Bounds times the rows' weights."""
@@ -202,8 +199,6 @@ class Remainders:
         directions = rng.standard_normal((points, self._theta.size))
         directions *= radius / np.linalg.norm(directions, axis=1, keepdims=True)
         x = np.ascontiguousarray(self._x[:, rows])
-        out = np.empty(rows.size)
         moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
         self._count(rows.size * points)
-        _excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius, out)
-        return float(out.max(initial=0.0))
+        return float(_excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius))

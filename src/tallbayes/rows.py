@@ -111,7 +111,7 @@ class MemoryRows:
             self.touched += rows
 
     def linear(self, family: Tag, params: Array) -> Array:
-        """The part of the log-likelihood that is linear in the coefficients and needs no pass (see `families`)."""
+        """The part of the log-likelihood that is linear in the coefficients: it needs no pass (`families.terms`)."""
         return params @ self._linear + self._constant if family.canonical else np.zeros(len(params))
 
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:

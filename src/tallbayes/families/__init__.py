@@ -1,10 +1,8 @@
 """Families: what kind of outcome a regression has.
 
 A family checks outcomes and says how they hang on the linear predictor eta. Its `tag` (`logit.py`, `probit.py`,
-`cloglog.py`, `poisson.py`) has the log-likelihood of a row and its derivatives, in NumPy and for compiled loops.
-
-A canonical tag has log-likelihood  y eta - b(eta).  The sum of y_i eta_i is linear in the coefficients and is computed
-once, so its compiled functions give only the part -b(eta) and never read y.
+`cloglog.py`, `poisson.py`) has the log-likelihood of a row and its derivatives, in NumPy and for compiled loops
+(`terms.py` says what those ask for).
 """
 
 from __future__ import annotations

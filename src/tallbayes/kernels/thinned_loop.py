@@ -2,7 +2,7 @@
 
 Positions are z with theta = mode + factor z, so that the surrogate is the standard Gaussian around `center`. The loop
 stops and returns where it needs what only Python can give: more rows, or a pass over all of them. Where it stopped is
-kept in `Chain`, and the next call goes on from there.
+kept in a record of type CHAIN, and the next call goes on from there.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def distance_bound(here, there, jump):
 
     The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
     from the larger of the two lengths as far back as the distance goes, through zero if it is that long: B is the sum
-    of the cubes of the two parts.
+    of the cubes of the two parts. Numbers or arrays of them.
     """
-    longest = max(here, there)
+    longest = np.maximum(here, there)
     beyond = jump - longest
     return jump * (longest * longest - longest * beyond + beyond * beyond)
 

@@ -15,7 +15,7 @@ from scipy.special import fdtrc, gammaincc
 from tallbayes.kernels import shape as shapes
 from tallbayes.kernels.shape import Shape
 from tallbayes.kernels.thinned import Thinned, no_rows
-from tallbayes.kernels.thinned_loop import Moves, Target, log_weights, profile
+from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, profile
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 from tallbayes.remainders import Remainders
@@ -117,17 +117,18 @@ def expand(
     if given is None and seen.long_tailed:
         moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
     shapes.draws(shape, rng, points.reshape(-1, p))
-    expected[:, 1] *= typical_spread(points) / spread
+    wider = typical_spread(points)
+    expected[:, 1] *= wider / spread
     shaped = _plan(model.rows.size, radii, expected, points, moves)
     if shaped.radius != plan.radius:
-        kernel = _build(model, mode, remainders, shaped, typical_spread(points), threshold, moves, shape, rng)
+        kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, rng)
     return Setup(replace(kernel, moves=moves), shaped, seen)
 
 
 def typical_spread(points: Array) -> float:
     """The mean of B over pairs of points (2, pairs, p)."""
-    longest = np.linalg.norm(points, axis=2).max(0)
-    return float((longest**3 + (np.linalg.norm(points[0] - points[1], axis=1) - longest) ** 3).mean())
+    here, there = np.linalg.norm(points, axis=2)
+    return float(distance_bound(here, there, np.linalg.norm(points[0] - points[1], axis=1)).mean())
 
 
 def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:

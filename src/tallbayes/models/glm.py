@@ -19,8 +19,6 @@ from tallbayes.rows import Derivatives, LogLikelihood, LogLikelihoodDerivatives,
 
 Array = NDArray[np.float64]
 
-PER_ROW = ("weights", "offset", "trials", "exposure")
-
 
 class GLM:
     """A regression of one outcome on the columns of a formula.
@@ -56,15 +54,7 @@ class GLM:
             check(frame)
             learned, x, y = Formula.learn_checked(formula, frame)
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
-            per_row = {
-                what: _per_row(what, given, frame, y.size)
-                for what, given in (
-                    ("weights", weights),
-                    ("offset", offset),
-                    ("trials", trials),
-                    ("exposure", exposure),
-                )
-            }
+            per_row = _per_row(frame, y.size, weights=weights, offset=offset, trials=trials, exposure=exposure)
             self._set(x, y, kind, prior, learned.coefficients, learned.outcome, codes, **per_row)
         self.formula: Formula | None = learned
         self.offset = offset if isinstance(offset, str) else None
@@ -109,10 +99,7 @@ class GLM:
                     f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
                     "instead of trials, or offset=np.log(exposure)"
                 )
-            per_row = {
-                what: _per_row(what, given, None, outcome.size)
-                for what, given in zip(PER_ROW, (weights, offset), strict=False)
-            }
+            per_row = _per_row(None, outcome.size, weights=weights, offset=offset)
             self._set(x.T, outcome, kind, prior, names, "y", {}, **per_row)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
         return self
@@ -186,10 +173,12 @@ class GLM:
         return self.rows.track(self.family.tag, theta) if by_column else Direct(self.log_likelihood, theta)
 
 
-def _per_row(what: str, given: Any, frame: Any, size: int) -> Array | None:
-    """Weights or offsets as an array: a column of the frame, or what the user gave."""
-    if given is None:
-        return None
+def _per_row(frame: Any, size: int, **given: Any) -> dict[str, Array | None]:
+    """What was given for each row, by name, as arrays: a column of the frame, or what the user gave."""
+    return {what: None if one is None else _numbers(what, one, frame, size) for what, one in given.items()}
+
+
+def _numbers(what: str, given: Any, frame: Any, size: int) -> Array:
     try:
         values = np.asarray(frame[given] if isinstance(given, str) else given, dtype=float)
     except (TypeError, ValueError):
