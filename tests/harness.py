@@ -304,11 +304,11 @@ def counting_passes() -> Iterator[dict[int, int]]:
     """Count at the compiled loops what passes through: {rows in a pass: row evaluations}, apart from what Rows says."""
     tally: dict[int, int] = {}
     vectors = {
-        "values": lambda a: len(a[5]),
-        "serial_values": lambda a: len(a[5]),
+        "values": lambda a: len(a[6]),
+        "serial_values": lambda a: len(a[6]),
         "moved_values": lambda a: a[5].size,
         "serial_moved_values": lambda a: a[5].size,
-        "predictors": lambda a: len(a[2]),
+        "predictors": lambda a: len(a[3]),
     }
 
     def counted(function: Callable[..., Any], count: Callable[[Any], int], data: int) -> Callable[..., Any]:

@@ -1,13 +1,15 @@
 """A formula is learned once, applied to any chunk, saved as JSON, and refuses what formulaic lets pass."""
 
 import json
+import time
 
 import formulaic
 import numpy as np
 import pandas as pd
 import pytest
 
-from tallbayes.formula import MAX_LEVELS, Formula, group_columns
+from tallbayes.formula import MAX_LEVELS, Formula
+from tallbayes.group_term import cut
 
 ROWS = 300
 rng = np.random.default_rng(1)
@@ -141,12 +143,7 @@ def test_outcomes(text, expected):
     np.testing.assert_array_equal(Formula.learn(text, DATA)[2], expected)
 
 
-def test_group_columns():
-    assert group_columns("y ~ x + (1 | bank) + (1|`my col`)") == ["bank", "my col"]
-    assert group_columns("y ~ {a | b} + I(a | b)") == []
-
-
-GROUPS = "group terms such as .* need a hierarchical model, which this version does not have yet"
+ALONE = r"the group term \(1 \| g\) in .* must be added as it is, as in 'y ~ x \+ \(1 \| g\)'"
 BAD_TEXT = [
     ("y", "has no '~'; write it as 'outcome ~ predictors'"),
     ("", "has no '~'"),
@@ -154,8 +151,32 @@ BAD_TEXT = [
     ("1 ~ x", "has no outcome"),
     ("y + x ~ z", r"has several outcomes \(y, x\)"),
     ("y ~ 0", "has no predictors"),
-    ("y ~ x + (1 | g)", GROUPS),
-    ("y ~ x + (1|g)", GROUPS),
+    ("y ~ (1 | g) + x + (1 | h)", "has 2 group terms; this version takes one group term"),
+    ("y ~ (1 | g) + (1 | g)", "has 2 group terms"),
+    ("y ~ x - (1 | g)", ALONE),
+    ("y ~ -(1 | g)", ALONE),
+    ("y ~ x + -(1 | g)", ALONE),
+    ("y ~ (1 | g):x", ALONE),
+    ("y ~ x:(1 | g)", ALONE),
+    ("y ~ x*(1 | g)", ALONE),
+    ("y ~ (1 | g)*x + z", ALONE),
+    ("y ~ (1 | g)**2", ALONE),
+    ("y ~ x %in% (1 | g)", ALONE),
+    ("y ~ ((1 | g))", ALONE),
+    ("y ~ x - (z + (1 | g) + n)", ALONE),
+    ("y ~ x (1 | g)", ALONE),
+    ("y ~ (1 | g) x", ALONE),
+    ("(1 | g) ~ x", ALONE),
+    ("y + (1 | g) + z ~ x", ALONE),
+    ("y ~ x + (1 | log(g))", r"the group term \(1 \| log\(g\)\) needs the name of a column"),
+    ("y ~ x + (1 | 2)", "needs the name of a column"),
+    ("y ~ (`1` | g)", r"has a '\|' outside a group term"),
+    ("y ~ (1 + x | g)", r"has a '\|' outside a group term"),
+    ("y ~ (1 | g:h)", r"has a '\|' outside a group term"),
+    ("y ~ 0 + (1 | g)", "has no predictors"),
+    ("y ~ x + (1 | y)", r"the outcome 'y' is also the group of \(1 \| y\)"),
+    ("y ~ x + (1 | chain)", "name 'chain' has another meaning in a posterior; rename the column"),
+    ("y ~ x + (1 | `a/b`)", "name 'a/b' has a '/'.*; rename the column"),
     ("y ~ x | g", r"has a '\|' outside a group term"),
     ("y ~ x + (x | g)", r"has a '\|' outside a group term"),
     ("y ~ x || g", r"has a '\|' outside a group term"),
@@ -172,6 +193,145 @@ BAD_TEXT = [
 def test_bad_text(text, message):
     with pytest.raises(ValueError, match=message):
         Formula.parse(text)
+
+
+# Formulas with a group term: what formulaic may see, and the group.
+CUT = [
+    ("y ~ (1 | bank)", "y ~ 1", "bank"),
+    ("y~(1|bank)", "y ~ 1", "bank"),
+    ("y ~ x + (1 | bank)", "y ~ x", "bank"),
+    ("y ~ (1|bank) + x", "y ~ x", "bank"),
+    ("y ~ x + (1 | bank) + z:w", "y ~ x + z:w", "bank"),
+    ("y ~ 0 + x + (1 | bank)", "y ~ 0 + x", "bank"),
+    ("y ~ (1 | bank) + 0 + x", "y ~ 0 + x", "bank"),
+    ("y ~ (1 | bank) - 1 + x", "y ~ x - 1", "bank"),
+    ("y ~ x + (1 | bank) - 1", "y ~ x - 1", "bank"),
+    ("y ~ x\n+ (1 |\n bank)", "y ~ x", "bank"),
+    ("y ~ x + (1 | `my (bank)`) + z", "y ~ x + z", "my (bank)"),
+    ("y ~ `(` + (1 | bank)", "y ~ `(`", "bank"),
+    ("y ~ I(x | z) + (1 | bank) + {x | z}", "y ~ I(x | z) + {x | z}", "bank"),
+]
+
+
+@pytest.mark.parametrize(("text", "rest", "group"), CUT)
+def test_a_group_term_leaves_the_rest_as_it_would_be_without_it(text, rest, group):
+    parsed, plain = Formula.parse(text), Formula.parse(rest)
+    assert (parsed.group, plain.group) == (group, None)
+    assert [*map(str, parsed.right)] == [*map(str, plain.right)]
+    assert parsed.predictors == plain.predictors
+    assert parsed.columns == (*plain.columns, group)
+
+
+def test_text_without_a_group_term_is_not_touched():
+    for text in ("y ~ x", "y ~ {a | b} + I(a | b)", "y ~  x+ z "):
+        assert cut(text) == (text, None)
+
+
+def learn(bank, text="y ~ x + (1 | bank)"):
+    """A formula with a group term, and its copy by way of JSON."""
+    rows = len(bank)
+    formula, X, _ = Formula.learn(text, {"y": np.arange(rows) % 2, "x": np.arange(rows) ** 2.0, "bank": bank})
+    assert X.shape == (len(formula.coefficients), rows)
+    return formula, Formula.from_json(formula.to_json())
+
+
+BANKS = [
+    (["b", "c", "a", "b"], ("a", "b", "c"), [1, 2, 0, 1]),
+    ([30, 7, 30, 2**60 + 1], (7, 30, 2**60 + 1), [1, 0, 1, 2]),
+    ([0.5, -1.25, 1e300, 0.5], (-1.25, 0.5, 1e300), [1, 0, 2, 1]),
+    ([True, False, True, True], (0.0, 1.0), [1, 0, 1, 1]),
+    (pd.Categorical(["lo", "hi", "lo"], ["lo", "mid", "hi"], ordered=True), ("lo", "hi"), [0, 1, 0]),
+    (pd.Categorical(["lo", "hi", "lo"], ["lo", "mid", "hi"]), ("hi", "lo"), [1, 0, 1]),
+    (pd.Categorical([3, 1, 3]), (1, 3), [1, 0, 1]),
+    (pd.Categorical([True, False, True]), (False, True), [1, 0, 1]),
+]
+
+
+@pytest.mark.parametrize(("bank", "levels", "codes"), BANKS)
+def test_groups_have_sorted_levels_and_rows_their_index(bank, levels, codes):
+    for formula in learn(bank):
+        assert formula.group == "bank"
+        assert formula.group_levels == levels
+        assert [type(level) for level in formula.group_levels] == [type(level) for level in levels]
+        found = formula.group_codes({"bank": bank})
+        assert found.tolist() == codes
+        assert found.dtype == np.intp
+
+
+def test_without_a_group_term_there_are_no_groups():
+    formula, _, _ = Formula.learn("y ~ x", DATA)
+    assert (formula.group, formula.group_levels) == (None, ())
+    with pytest.raises(ValueError, match="'y ~ x' has no group term"):
+        formula.group_codes(DATA)
+    saved = json.loads(formula.to_json())
+    del saved["group_levels"]  # as it was before there were groups
+    assert Formula.from_json(json.dumps(saved)).group_levels == ()
+
+
+def test_groups_never_seen_are_minus_one_and_levels_compare_by_value():
+    text, _ = learn(["a", "b", "1"])
+    assert text.group_codes({"bank": ["b", "c", "1", "c", "A"]}).tolist() == [2, -1, 0, -1, -1]
+    assert text.group_codes({"bank": pd.Categorical(["c", "b"])}).tolist() == [-1, 2]
+    numbers, _ = learn([3, 1, 2**60 + 1])
+    for bank in ([1.0, 2.0, 3.0], pd.Categorical([1, 2, 3]), [True, 2, 3]):
+        assert numbers.group_codes({"bank": bank}).tolist() == [0, -1, 1]
+    assert numbers.group_codes({"bank": [2.0**60, 3.5]}).tolist() == [-1, -1]
+    assert numbers.group_codes({"bank": [2**60, 2**60 + 1]}).tolist() == [-1, 2]
+
+
+def test_text_never_matches_numbers():
+    text, numbers = learn(["1", "3"])[0], learn([1, 3])[0]
+    with pytest.raises(ValueError, match="column 'bank' holds numbers, but held text when the formula was learned"):
+        text.group_codes({"bank": [1, 3]})
+    with pytest.raises(ValueError, match="column 'bank' holds text, but held numbers when the formula was learned"):
+        numbers.group_codes({"bank": ["1", "3"]})
+
+
+@pytest.mark.parametrize("bank", [["a", None, "b"], [1.0, np.nan, 2.0], pd.Categorical(["a", None, "b"])])
+def test_missing_groups_are_refused(bank):
+    with pytest.raises(ValueError, match=r"column 'bank' has 1 missing value \(first at row 1\)"):
+        learn(bank)
+    known = learn([1, 2] if isinstance(bank[0], float) else ["a", "b"])[0]
+    with pytest.raises(ValueError, match=r"column 'bank' has 1 missing value \(first at row 1\)"):
+        known.group_codes({"bank": bank})
+    with pytest.raises(ValueError, match="no column 'bank'"):
+        known.group_codes({"x": [1.0]})
+
+
+def test_one_group_is_none():
+    with pytest.raises(ValueError, match=r"group column 'bank' has only one level, 7, .*drop the term \(1 \| bank\)"):
+        learn([7, 7, 7])
+
+
+def test_the_design_knows_nothing_of_the_groups():
+    formula, loaded = learn(["a", "b", "c"])
+    for some in (formula, loaded):
+        assert some.coefficients == ("Intercept", "x")
+        assert some.apply({"x": [2.0]}).tolist() == [[1.0], [2.0]]
+
+
+def test_a_group_may_have_many_levels_unless_it_is_a_predictor_too():
+    bank = [f"b{i}" for i in range(MAX_LEVELS + 1)]
+    formula, _ = learn(bank)
+    assert formula.group_levels == tuple(sorted(bank))
+    with pytest.raises(ValueError, match=r"'bank' is text with 1001 levels.* write it as a group: \(1 \| bank\)"):
+        learn(bank, "y ~ bank + (1 | bank)")
+    both, _ = learn(["a", "b", "a"], "y ~ bank + (1 | bank)")
+    assert both.coefficients == ("Intercept", "bank[T.b]")
+    assert (both.parsed.columns, both.group_levels) == (("y", "bank"), ("a", "b"))
+    ids, _ = learn([10, 20, 10], "y ~ bank + (1 | bank)")
+    assert ids.coefficients == ("Intercept", "bank")
+
+
+def test_codes_of_millions_of_rows_take_no_time():
+    rows, levels = 2_300_000, [f"b{i:05d}" for i in range(10_000)]
+    codes = np.random.default_rng(0).integers(0, 10_000, rows)
+    frame = pd.DataFrame({"bank": pd.Categorical.from_codes(codes, levels)})
+    formula, _ = learn(levels)
+    start = time.perf_counter()
+    found = formula.group_codes(frame)
+    assert time.perf_counter() - start < 0.5  # .02 s on a machine with nothing else to do
+    np.testing.assert_array_equal(found, codes)
 
 
 BAD_DATA = [

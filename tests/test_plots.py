@@ -85,14 +85,114 @@ def test_nothing_is_clipped_or_overlaps_with_long_names():
             assert not any(box.padded(-1).overlaps(other.padded(-1)) for other in boxes[:i])
 
 
+def test_parameters_of_groups_are_drawn_unless_they_are_many():
+    few, many = example(groups=3, draws=50), example(groups=38, draws=50)
+    assert [panel.get_title() for panel in plots.trace(few).axes] == list(few.parameters)
+    assert [panel.get_title() for panel in plots.density(fit=few).axes] == list(few.parameters)
+    main = ["Intercept", "fico", "1|bank_sigma"]
+    assert [panel.get_title() for panel in plots.trace(many).axes] == main
+    assert [panel.get_title() for panel in plots.density(fit=many).axes] == main
+    (panel,) = plots.trace(many, ["1|bank[b07]"]).axes
+    np.testing.assert_array_equal(panel.lines[1].get_ydata(), many.posterior["1|bank"].sel(bank="b07")[1])
+    for fit, names in [(few, list(few.parameters)), (many, main)]:
+        figure = rendered(plots.redpm((1,), a=fit, b=fit))
+        assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == names
+
+
+def marks(figure, marker):
+    """Positions (x, y) of the marks of one kind."""
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == marker]
+    return np.concatenate([line.get_xydata() for line in lines]) if lines else np.empty((0, 2))
+
+
+def test_caterpillar_shows_each_group_and_what_its_rows_alone_say():
+    fit = example(groups=16)
+    alone = fit.groups["alone"].values
+    alone[[0, 1, 2, 3]] = [np.nan, np.inf, 50.0, -50.0]
+    figure = rendered(plots.caterpillar(fit))
+    (panel,) = figure.axes
+    effects = fit.posterior["1|bank"].values
+    mean = effects.mean(axis=(0, 1))
+    order = mean.argsort()
+    assert [label.get_text() for label in panel.get_yticklabels()] == [f"b{i + 1:02}" for i in order]
+    np.testing.assert_allclose(marks(figure, "o"), np.column_stack([mean[order], range(16)]))
+    for lines, tails in zip(panel.collections, [(0.03, 0.97), (0.25, 0.75)], strict=True):
+        ends = np.quantile(effects, tails, axis=(0, 1))[:, order].T
+        np.testing.assert_allclose([path[:, 0] for path in lines.get_segments()], ends)
+    rank = order.argsort()
+    low, high = panel.get_xlim()
+    assert marks(figure, "<").tolist() == [[low, rank[3]]]
+    assert marks(figure, ">").tolist() == [[high, rank[2]]]
+    kept = [i for i in order if i > 3]
+    np.testing.assert_array_equal(marks(figure, "D"), np.column_stack([alone[kept], rank[kept]]))
+    assert low < np.quantile(effects, 0.03, axis=(0, 1)).min()
+    assert high > np.quantile(effects, 0.97, axis=(0, 1)).max()
+    texts = [label.get_text() for label in panel.child_axes[0].get_yticklabels()]
+    assert texts == [*(f"{count:,}" for count in fit.groups["rows"].values[order]), "rows"]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["94% interval", "50% interval", "posterior mean", "the group's rows alone"]
+
+
+def test_caterpillar_draws_what_is_known():
+    fit = example(groups=4, draws=50)
+    fit.groups = fit.groups.drop_vars("alone")
+    assert len(marks(plots.caterpillar(fit), "D")) == 0
+    fit.groups = None
+    figure = rendered(plots.caterpillar(fit))
+    assert figure.axes[0].child_axes == []
+    fit.posterior["1|bank"][:] = 0.0  # no spread at all
+    rendered(plots.caterpillar(fit))
+
+
+def test_caterpillar_of_very_many_groups_has_bands_instead_of_names():
+    fit = example(groups=10_000, chains=1, draws=20)
+    figure = rendered(plots.caterpillar(fit))
+    (panel,) = figure.axes
+    assert panel.get_yticks().size == 0
+    assert panel.get_ylabel() == "10,000 groups, sorted by posterior mean"
+    assert len(panel.collections) == 2
+    x, y = marks(figure, ".").T
+    assert (np.diff(x) >= 0).all()
+    assert y.tolist() == list(range(10_000))
+    assert tuple(figure.get_size_inches()) < (10, 10)
+    assert len(rendered(plots.caterpillar(example(groups=5, draws=20), most=4)).axes[0].get_yticks()) == 0
+
+
+@pytest.mark.parametrize("groups", [2, 16, 60, 100])
+def test_a_caterpillar_has_nothing_clipped_or_overlapping(groups):
+    fit = example(groups=groups, draws=50)
+    names = fit.posterior["bank"].values.astype(object)
+    names[0] = "A rather long name of a $bank$ in Pennsylvania"
+    fit.posterior, fit.groups = (part.assign_coords(bank=names) for part in (fit.posterior, fit.groups))
+    fit.groups["rows"].values[1] = 123_456_789
+    fit.groups["alone"].values[:2] = [50.0, -50.0]
+    figure = rendered(plots.caterpillar(fit))
+    renderer, (panel,) = figure.canvas.get_renderer(), figure.axes
+    low, high = panel.get_xlim()
+    labels = [panel.xaxis.label, panel.yaxis.label, *figure.legends[0].get_texts()]
+    labels += [label for label in panel.get_xticklabels() if low <= label.get_position()[0] <= high]
+    for axes in (panel, *panel.child_axes):
+        labels += axes.get_yticklabels()
+    boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
+    for i, box in enumerate(boxes):
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert not any(box.padded(-0.5).overlaps(other.padded(-0.5)) for other in boxes[:i])
+    legend, drawn = figure.legends[0].get_window_extent(renderer), panel.get_window_extent(renderer)
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert drawn.height > 0.3 * figure.bbox.height  # no room is lost to what is not drawn
+    assert not any(box.padded(-0.5).overlaps(drawn.padded(-0.5)) for box in boxes)
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda fit: plots.trace(fit, ["fica"]), "no coefficient 'fica'; did you mean 'fico'"),
+        (lambda fit: plots.trace(fit, ["fica"]), "no parameter 'fica'; did you mean 'fico'"),
         (lambda fit: plots.trace(fit, ["zzz"]), "it has 'Intercept', 'fico'"),
         (lambda fit: plots.density([], fit=fit), "at least one name"),
         (lambda fit: plots.density(), "nothing to draw"),
         (lambda fit: plots.redpm(fit=fit), "needs a reference"),
+        (lambda fit: plots.caterpillar(fit), r"no groups to draw; .*a group term such as \(1 \| bank\)"),
     ],
 )
 def test_arguments_are_checked(draw, message):

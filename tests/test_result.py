@@ -13,6 +13,7 @@ from tallbayes import diagnostics
 from tallbayes.compare import compare, compare_parameters
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.formula import Formula
+from tallbayes.predict import GroupEffects
 from tallbayes.result import ATTRIBUTE, Fit, check_writable, example, load
 
 COLUMNS = [
@@ -161,9 +162,9 @@ def test_predictions_are_those_of_numpy_whatever_the_chunks(monkeypatch):
     table = fit.predict(frame)
     assert table.columns.tolist() == ["mean", "eti94_lb", "eti94_ub"]
     np.testing.assert_allclose(table, expected(fit, frame, frame["fico"], frame["bank"]), rtol=1e-12)
-    monkeypatch.setattr("tallbayes.result.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 40
+    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 40
     pd.testing.assert_frame_equal(fit.predict(frame), table)
-    monkeypatch.setattr("tallbayes.result.PREDICTED_AT_ONCE", 1)
+    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 1)
     pd.testing.assert_frame_equal(fit.predict(frame), table)
 
 
@@ -285,6 +286,230 @@ def test_predict_says_what_is_wrong():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# Groups
+
+
+LEVELS = [30, 7, 2**60 + 1]
+
+
+def grouped(levels=LEVELS, chains=2, draws=300, **rest):
+    """A fit of y ~ x + (1 | bank)."""
+    rng = np.random.default_rng(3)
+    rows = [*levels, *levels]
+    formula, _, _ = Formula.learn(
+        "y ~ x + (1 | bank)", {"y": np.arange(len(rows)) % 2, "x": rng.normal(size=len(rows)), "bank": rows}
+    )
+    known = list(formula.group_levels)
+    plain = make(rng.normal([0.2, -1.0], 0.3, (chains, draws, 2)), formula.coefficients)
+    effects = rng.normal(np.linspace(-2, 2, len(known)), 0.4, (chains, draws, len(known)))
+    facts = {"rows": ("bank", np.full(len(known), 2)), "outcome": ("bank", np.full(len(known), 0.5))}
+    facts["alone"] = ("bank", np.array([np.nan, np.inf, *np.zeros(len(known) - 2)]))
+    variables = {
+        "1|bank_sigma": (("chain", "draw"), rng.uniform(0.5, 1.5, (chains, draws))),
+        "1|bank": (("bank", "chain", "draw"), np.moveaxis(effects, 2, 0)),  # whatever the order of the axes
+    }
+    return Fit(
+        posterior=plain.posterior.assign(variables).assign_coords(bank=known),
+        sample_stats=plain.sample_stats,
+        stats=plain.stats,
+        formula=formula,
+        groups=xr.Dataset(facts, {"bank": known}),
+        **rest,
+    )
+
+
+def test_parameters_are_coefficients_then_sigma_then_groups():
+    fit = grouped()
+    names = ("Intercept", "x", "1|bank_sigma", "1|bank[7]", "1|bank[30]", f"1|bank[{2**60 + 1}]")
+    assert fit.parameters == names
+    assert fit.coefficients == names[:2]
+    assert fit.group == "bank"
+    beta, sigma, effects = (fit.posterior[name] for name in ("beta", "1|bank_sigma", "1|bank"))
+    assert fit.draws.shape == (2, 300, 6)
+    np.testing.assert_array_equal(fit.draws[..., :2], beta)
+    np.testing.assert_array_equal(fit.draws[..., 2], sigma)
+    np.testing.assert_array_equal(fit.draws[..., 3:], effects.transpose("chain", "draw", "bank"))
+    table = fit.summary()
+    assert table.index.tolist() == fit.edpm().index.tolist() == list(names)
+    assert table.loc["1|bank[30]", "mean"] == pytest.approx(float(effects.sel(bank=30).mean()))
+    assert table.notna().all(axis=None)
+
+
+def test_without_groups_parameters_are_coefficients_and_draws_no_copy():
+    fit = example()
+    assert fit.parameters == fit.coefficients
+    assert (fit.group, fit.groups) == (None, None)
+    assert np.shares_memory(fit.draws, fit.posterior["beta"].values)
+
+
+def test_problems_name_groups_too():
+    fit = grouped()
+    fit.posterior["1|bank"][1] = 0.5
+    assert "no chain ever moved '1|bank[30]'" in fit.problems()[0]
+
+
+@pytest.mark.parametrize(("groups", "line"), [(2, None), (20, None), (21, "1 more"), (1_234, "1,214 more")])
+def test_a_printed_fit_shows_some_groups_and_counts_the_rest(groups, line):
+    fit = example(groups=groups, chains=1, draws=3)  # too few for diagnostics, which would take a while
+    text, html = repr(fit), fit._repr_html_()
+    assert len(fit.summary()) == 3 + groups
+    shown = [row for row in text.splitlines() if row.startswith("1|bank[")]
+    assert len(shown) == html.count("<th>1|bank[") == min(groups, 20)
+    assert "1|bank_sigma" in text
+    said = f"... and {line} of 1|bank; fit.summary() has them all"
+    assert text.endswith(said) == (line is not None)
+    assert html.endswith(f"<p>{said}</p>") == (line is not None)
+    assert f"groups       {groups:,} of 1|bank\n" in text
+
+
+def test_the_story_says_what_was_said_about_the_groups():
+    fit = example(groups=3)
+    fit.stats["groups"].update(count=10_000, said="whose sd is at the limit.")
+    assert "groups       10,000 of 1|bank, whose sd is at the limit.\n" in repr(fit)
+    assert "groups" not in repr(example())
+
+
+def test_facts_on_groups_are_saved_and_given_to_arviz(tmp_path):
+    for levels in (LEVELS, ["b", "a", "c"], [0.5, -1.25], [True, False]):
+        fit = grouped(levels)
+        fit.save(tmp_path / "fit.nc")
+        back = load(tmp_path / "fit.nc")
+        assert back.groups.identical(fit.groups)
+        assert back.posterior.identical(fit.posterior)
+        assert back.parameters == fit.parameters
+        assert back.formula.group_levels == fit.formula.group_levels
+        assert back.to_arviz()["constant_data"].to_dataset().identical(fit.groups)
+        assert back.groups.attrs["inference_library"] == "tallbayes"
+        new = {"x": [0.0, 1.0], "bank": [levels[0], levels[1]]}
+        pd.testing.assert_frame_equal(back.predict(new), fit.predict(new), check_exact=True)
+    assert set(example().to_arviz().children) == {"posterior", "sample_stats"}
+    plain = grouped()
+    plain.groups = None
+    plain.save(tmp_path / "fit.nc")
+    assert load(tmp_path / "fit.nc").groups is None
+
+
+def by_hand(fit, x, place, draws=300):
+    """Linear predictors (draw, row), without an effect where place is -1."""
+    every = fit.draws.reshape(-1, 6)
+    every = every[np.linspace(0, len(every) - 1, draws).round().astype(int)]
+    effects = np.column_stack([every[:, 3:], np.zeros(draws)])
+    return every[:, :1] + every[:, 1:2] * np.asarray(x) + effects[:, place], every[:, 2]
+
+
+def test_known_groups_are_predicted_with_their_draws(monkeypatch):
+    fit = grouped()
+    rng = np.random.default_rng(0)
+    x, place = rng.normal(size=50), rng.integers(0, 3, 50)
+    new = pd.DataFrame({"x": x, "bank": np.array([7, 30, 2**60 + 1])[place]}, index=range(50, 100))
+    p = special.expit(by_hand(fit, x, place)[0])
+    table = fit.predict(new)
+    assert table.index.tolist() == list(range(50, 100))
+    np.testing.assert_allclose(table, np.column_stack([p.mean(0), *np.quantile(p, [0.03, 0.97], axis=0)]), rtol=1e-12)
+    np.testing.assert_allclose(fit.predict(new, seed=5), table, rtol=1e-12)
+    stranger = pd.concat([pd.DataFrame({"x": [0.0] * 3, "bank": [8, 9, 8]}), new])
+    np.testing.assert_allclose(fit.predict(stranger)[3:], table, rtol=1e-12)
+    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 50
+    np.testing.assert_allclose(fit.predict(new), table, rtol=1e-12)
+    np.testing.assert_allclose(fit.predict(stranger.iloc[::-1])[:-3][::-1], table, rtol=1e-12)
+
+
+def test_new_groups_get_effects_of_their_own():
+    fit = grouped(draws=10_000, family=Poisson())
+    new = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0, 0.0], "bank": [8, 9, 9, 8, 7]})
+    table = fit.predict(new, draws=20_000)
+    eta, sigma = by_hand(fit, new["x"], [-1, -1, -1, -1, 0], 20_000)
+    # The mean of exp(eta + N(0, sigma^2)) has a Monte Carlo error of sd / sqrt(20,000); 4.5 of them, 4 means.
+    wide = np.exp(eta[:, :4] + np.random.default_rng(1).normal(size=(20_000, 1)) * sigma[:, None])
+    error = wide.std(0) / np.sqrt(20_000)
+    assert (np.abs(table["mean"][:4] - np.exp(eta[:, :4] + sigma[:, None] ** 2 / 2).mean(0)) < 4.5 * error).all()
+    np.testing.assert_allclose(table["eti94_ub"][:4], np.quantile(wide, 0.97, axis=0), rtol=0.1)
+    # Rows of one group share its effects, other groups have others.
+    flat = fit.predict(pd.DataFrame({"x": [0.0] * 4, "bank": [8, 9, 8, 10]}))["mean"]
+    assert flat[0] == pytest.approx(flat[2], rel=1e-12)
+    assert len({round(value, 9) for value in flat}) == 3
+
+
+def test_new_groups_depend_on_the_seed_and_their_name_alone(monkeypatch):
+    fit = grouped()
+    new = pd.DataFrame({"x": np.linspace(-1, 1, 40), "bank": np.tile([8, 7, 9, 10**18, 30], 8)})
+    table = fit.predict(new)
+    pd.testing.assert_frame_equal(fit.predict(new), table, check_exact=True)
+    shuffled = new.sample(frac=1, random_state=0)
+    pd.testing.assert_frame_equal(fit.predict(shuffled).sort_index(), table, rtol=1e-12)
+    alone = new[new["bank"] == 9]
+    pd.testing.assert_frame_equal(fit.predict(alone), table.loc[alone.index], rtol=1e-12)
+    number = alone.assign(bank=9.0)
+    pd.testing.assert_frame_equal(fit.predict(number), table.loc[alone.index], rtol=1e-12)
+    other = fit.predict(new, seed=1)
+    changed = (np.abs(other / table - 1) > 1e-9).any(axis=1)
+    assert changed.tolist() == (~new["bank"].isin(LEVELS)).tolist()
+    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)
+    pd.testing.assert_frame_equal(fit.predict(new), table, rtol=1e-12)
+    with pytest.raises(ValueError, match="seed must be 0 or more"):
+        fit.predict(new, seed=-1)
+
+
+def test_new_groups_with_names():
+    fit = example(groups=3)
+    new = {"fico": [0.0] * 4, "bank": ["b02", "né", "new", "né"]}
+    mean = fit.predict(new)["mean"]
+    assert mean[1] == pytest.approx(mean[3], rel=1e-12)
+    assert mean[1] != pytest.approx(mean[2], rel=1e-6)
+    np.testing.assert_allclose(fit.predict({**new, "bank": pd.Categorical(new["bank"])})["mean"], mean, rtol=1e-12)
+    for bank, message in [
+        ([1, 2, 3, 4], "column 'bank' holds numbers, but held text"),
+        (["b01", None, "b02", "b03"], "column 'bank' has 1 missing value"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit.predict({**new, "bank": bank})
+    with pytest.raises(ValueError, match="no column 'bank'"):
+        fit.predict({"fico": [0.0]})
+
+
+def test_predictions_of_groups_are_made_in_slices(monkeypatch):
+    fit, seen = example(groups=200, chains=1, draws=50), []
+    new = {"fico": np.zeros(1_000), "bank": [f"b{i:03}" for i in range(1_000)]}  # 799 of them are new
+    whole = fit.predict(new)
+    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 5_000)
+    of = GroupEffects.of
+    monkeypatch.setattr(GroupEffects, "of", lambda self, rows: seen.append(of(self, rows)) or seen[-1])
+    pd.testing.assert_frame_equal(fit.predict(new), whole, rtol=1e-12)
+    assert {effects.shape for effects in seen} == {(100, 50)}
+    assert len(seen) == 10
+
+
+def test_offsets_go_with_groups():
+    fit = grouped(offset="more")
+    eta, _ = by_hand(fit, [0.0, 1.0], [1, 2])
+    table = fit.predict({"x": [0.0, 1.0], "bank": [30, 2**60 + 1], "more": [0.5, -0.5]})
+    np.testing.assert_allclose(table["mean"], special.expit(eta + np.array([0.5, -0.5])).mean(0), rtol=1e-12)
+
+
+def test_the_example_with_groups_is_the_one_without_plus_groups():
+    fit = example(groups=120, draws=50)
+    np.testing.assert_array_equal(fit.posterior["beta"], example(draws=50).posterior["beta"])
+    assert fit.formula.text == "y ~ fico + (1 | bank)"
+    assert fit.formula.group_levels == tuple(fit.posterior["bank"].values) == tuple(fit.groups["bank"].values)
+    assert fit.parameters[3] == "1|bank[b001]"
+    assert fit.groups["rows"].dtype == int
+    mean, alone = fit.posterior["1|bank"].mean(["chain", "draw"]), fit.groups["alone"]
+    few = np.isfinite(alone) & (fit.groups["rows"] < 30)
+    assert (abs(mean) < abs(alone)).values[few.values].mean() > 0.9  # shrinkage
+    assert "groups" not in example().stats
+
+
+def test_compare_compares_groups_too():
+    table = compare(a=example(groups=3), b=example(groups=3, seconds=30.0))
+    assert table["redpm_1"].round(6).tolist() == [1.0, 2.0]
+    assert table["draws"].tolist() == [2_000, 2_000]
+    assert compare_parameters(a=example(groups=3)).index.tolist() == list(example(groups=3).parameters)
+    with pytest.raises(ValueError, match=r"have different parameters, such as '1\|bank\[b04\]'"):
+        compare(a=example(groups=3), b=example(groups=4))
+    with pytest.raises(ValueError, match="have different parameters"):
+        compare(a=example(groups=3), b=example())
 
 
 # Files

@@ -132,7 +132,7 @@ def test_lengths_that_differ_are_refused(wrong):
 def test_parameter_vectors_of_another_width_are_refused():
     rows = MemoryRows(np.ones((2, 3)), np.ones(3))
     for ask in (lambda theta: rows.sum(VALUE, theta), lambda theta: rows.track(Logit(), theta)):
-        with pytest.raises(ValueError, match="3 entries, but there are 2 columns"):
+        with pytest.raises(ValueError, match="3 entries, but these rows take 2"):
             ask(np.zeros((1, 3)))
 
 

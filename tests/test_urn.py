@@ -32,7 +32,7 @@ def rows_shares(urn):
     """The probability of each row: of its block, times that in its block."""
     out = np.zeros(urn._rows[1].size)
     for block, share in enumerate(shares(urn._blocks)):
-        part = slice(block * urn._length, (block + 1) * urn._length)
+        part = slice(*urn._starts[block : block + 2])
         if share:  # the table of a block that is never picked is not written
             out[part] = share * shares(urn._table[part])
     return out

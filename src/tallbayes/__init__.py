@@ -4,12 +4,15 @@ from tallbayes import datasets, plots
 from tallbayes.compare import compare, compare_parameters
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.fit import fit, sample
+from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import make_kernel
 from tallbayes.mode import SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
+from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.priors import Normal, StudentT
 from tallbayes.result import Fit, load
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
@@ -23,6 +26,11 @@ __all__ = [
     "Binomial",
     "CaseControl",
     "Fit",
+    "Grouped",
+    "HalfCauchy",
+    "HalfNormal",
+    "Hierarchical",
+    "InverseSquare",
     "Metropolis",
     "Normal",
     "Poisson",

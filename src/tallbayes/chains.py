@@ -95,7 +95,7 @@ def run(
         kernel,
         _joined(parts, "theta").swapaxes(0, 1),
         _joined(parts, "log_posterior").swapaxes(0, 1),
-        _acceptance(parts),
+        _acceptance(kernel, parts),
         full / (made * chains),
         surrogate / (made * chains),
         stop.is_set(),
@@ -137,7 +137,7 @@ class _Loop:
             parts.append(part)
             made += call
             if self.bar is not None:
-                shares = " then ".join(f"{share:.2f}" for share in _acceptance([part]).values())
+                shares = " then ".join(f"{share:.2f}" for share in _acceptance(kernel, [part]).values())
                 self.facts["accept"] = f"accept {shares}"
                 self.bar.update(self.task, advance=call, facts="  ".join(self.facts.values()))
         return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True))) if parts else (
@@ -184,8 +184,14 @@ def _joined(parts: list[Draws], name: str) -> Array:
     return np.concatenate([getattr(part, name) for part in parts])
 
 
-def _acceptance(parts: list[Draws]) -> dict[str, float]:
-    """Share of proposals that passed stage 1, and of those decided on all rows that were accepted."""
+def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:
+    """Share of proposals that passed stage 1, and of those decided on all rows that were accepted.
+
+    A kernel whose updates are of different kinds names them, and has a share for each.
+    """
+    if names := getattr(kernel, "parts", ()):
+        shares = np.mean(np.concatenate([part.screened for part in parts]), axis=(0, 2))
+        return dict(zip(names, map(float, shares), strict=True))
     screened = sum(float(part.screened.sum()) for part in parts) / max(1, sum(part.screened.size for part in parts))
     if all(part.decided.all() and np.isnan(part.log_second).all() for part in parts):
         return {"stage 1": screened}

@@ -32,11 +32,11 @@ def compare(**fits: Fit) -> pd.DataFrame:
     reference = first.summary()
     lines = {}
     for name, fit in fits.items():
-        table = fit.summary().loc[list(first.coefficients)]
+        table = fit.summary().loc[list(first.parameters)]
         ratios = {thin: _redpm(fit, first, thin) for thin in (1, 10, 20)}
         lines[name] = {
             "minutes": fit.minutes,
-            "draws": fit.draws[..., 0].size,
+            "draws": fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"],
             "ess_min": table["ess_bulk"].min(),
             "ess_median": table["ess_bulk"].median(),
             "edpm_median": table["edpm"].median(),
@@ -69,7 +69,7 @@ def _reference(fits: dict[str, Fit]) -> Fit:
         raise ValueError("nothing to compare; give fits by name, as in compare(mh=fit_a, two_stage=fit_b)")
     (name, first), *others = fits.items()
     for other, fit in others:
-        if differ := set(first.coefficients) ^ set(fit.coefficients):
+        if differ := set(first.parameters) ^ set(fit.parameters):
             raise ValueError(
                 f"{name!r} and {other!r} have different parameters, such as {min(differ)!r}; "
                 "compare fits of the same model"
@@ -79,8 +79,8 @@ def _reference(fits: dict[str, Fit]) -> Fit:
 
 def _redpm(fit: Fit, reference: Fit, thin: int) -> pd.Series[float]:
     """Ratio of EDPMs in the reference's order; NaN where a thinned chain is too short to have one."""
-    ratio = fit.edpm(thin)[list(reference.coefficients)] / reference.edpm(thin)
-    shortest = min(len(range(0, f.draws.shape[1], thin)) for f in (fit, reference))
+    ratio = fit.edpm(thin)[list(reference.parameters)] / reference.edpm(thin)
+    shortest = min(len(range(0, f.posterior.sizes["draw"], thin)) for f in (fit, reference))
     return ratio if shortest >= FEWEST_THINNED else ratio * np.nan
 
 

@@ -22,6 +22,10 @@ OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 # For small functions inside loops: a call would keep the loop from being vectorised.
 INSIDE: Any = OPTIONS | {"forceinline": True}
 
+# For functions that are called in loops with tuples of many arrays: no reference is counted, which costs more than what
+# they do, and most when threads share the arrays. They and what they call may allocate nothing.
+LEAN: Any = OPTIONS | {"_nrt": False}
+
 Function = Callable[..., Any]
 
 

@@ -1,17 +1,19 @@
 """How much the draws are worth: effective draws, their speed, and whether the chains agree.
 
-ESS is rank-normalised, from arviz-stats (Vehtari et al., 2021): n / (1 + 2 sum rho_k) of all chains together,
-the sum cut where noise begins. EDPM = ESS / minutes is how Payne and Mallick compare samplers; REDPM is the
+ESS is rank-normalised (Vehtari et al., 2021; the formulas are in batched.py): n / (1 + 2 sum rho_k) of all chains
+together, the sum cut where noise begins. EDPM = ESS / minutes is how Payne and Mallick compare samplers; REDPM is the
 ratio of two EDPMs. Draws have the shape (chain, draw, parameter); results have one number per parameter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tallbayes import batched
 
 Array = NDArray[np.float64]
 
@@ -37,7 +39,7 @@ def diagnose(draws: ArrayLike) -> Diagnostics:
     >>> diagnose(draws).r_hat.round(2)
     array([1., 1.])
     """
-    return Diagnostics(ess(draws), ess(draws, "tail"), r_hat(draws), mcse(draws), mcse(draws, "sd"))
+    return Diagnostics(*_each(draws, *Diagnostics._fields))
 
 
 def ess(draws: ArrayLike, kind: str = "bulk") -> Array:
@@ -53,7 +55,7 @@ def ess(draws: ArrayLike, kind: str = "bulk") -> Array:
     """
     if kind not in ("bulk", "tail"):
         raise ValueError(f"kind {kind!r} is not known; choose 'bulk' or 'tail'")
-    return _each(draws, "ess", 0.0, method=kind, **({"prob": (0.05, 0.95)} if kind == "tail" else {}))
+    return _each(draws, f"ess_{kind}")[0]
 
 
 def r_hat(draws: ArrayLike) -> Array:
@@ -65,11 +67,7 @@ def r_hat(draws: ArrayLike) -> Array:
     >>> bool(r_hat(apart)[0] > 1.5)
     True
     """
-    draws = _shaped(draws)
-    if len(draws) == 1 and draws.shape[1] >= 2 * FEWEST_DRAWS:
-        half = draws.shape[1] // 2
-        draws = np.concatenate([draws[:, :half], draws[:, -half:]])
-    return _each(draws, "rhat", np.nan)
+    return _each(draws, "r_hat")[0]
 
 
 def mcse(draws: ArrayLike, of: str = "mean") -> Array:
@@ -81,7 +79,7 @@ def mcse(draws: ArrayLike, of: str = "mean") -> Array:
     """
     if of not in ("mean", "sd"):
         raise ValueError(f"the Monte Carlo error of {of!r} is not known; choose 'mean' or 'sd'")
-    return _each(draws, "mcse", np.nan, method=of)
+    return _each(draws, f"mcse_{of}")[0]
 
 
 def edpm(draws: ArrayLike, minutes: float, thin: int = 1) -> Array:
@@ -155,18 +153,13 @@ def _shaped(draws: ArrayLike) -> Array:
     return draws
 
 
-def _each(draws: ArrayLike, statistic: str, stuck: float, **options: Any) -> Array:
-    """A statistic of arviz-stats for each parameter, and `stuck` for one whose chains all stand still."""
-    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
-
+def _each(draws: ArrayLike, *names: str) -> list[Array]:
+    """Statistics by name. A parameter that no chain ever moves has no effective draws, and all else is NaN."""
     draws = _shaped(draws)
-    result = np.full(draws.shape[2], np.nan)
     if draws.shape[1] < FEWEST_DRAWS:
-        return result
-    finite = np.isfinite(draws).all(axis=(0, 1))
-    moves = finite & (draws != draws[:, :1]).any(axis=(0, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):  # half a chain may stand still: r_hat is then infinite
-        values = np.moveaxis(draws[:, :, moves], 2, 0)
-        result[moves] = getattr(array_stats, statistic)(np.ascontiguousarray(values), **options)
-    result[finite & ~moves] = stuck
-    return result
+        return [np.full(draws.shape[2], np.nan) for _ in names]
+    found = batched.statistics(draws, names)
+    stuck = (draws.min(axis=1) == draws.max(axis=1)).all(axis=0)
+    for name, values in zip(names, found, strict=True):
+        values[stuck & ~np.isnan(values)] = 0 if name.startswith("ess") else np.nan
+    return found

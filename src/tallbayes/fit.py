@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tallbayes import chains as loop
 from tallbayes.families import Family
+from tallbayes.formula import Formula
+from tallbayes.group_mode import GroupMode, group_facts
+from tallbayes.group_scale import ScalePrior
 from tallbayes.kernels import Kernel
+from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import AnySurrogate, check_options, make_kernel, seeds
 from tallbayes.mode import SeparationWarning
 from tallbayes.models.glm import GLM
+from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.phases import Phases
 from tallbayes.priors import AnyPrior
 from tallbayes.proposals import OneAtATime, RandomWalk
@@ -30,6 +35,7 @@ def fit(
     prior: AnyPrior | None = None,
     method: str = "auto",
     *,
+    group_prior: ScalePrior | None = None,
     surrogate: AnySurrogate | None = None,
     proposal: str | None = None,
     subchain: int | None = None,
@@ -46,11 +52,13 @@ def fit(
 
     Parameters
     ----------
-    formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar.
+    formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. A term (1 | bank) gives every bank
+        an effect of its own, Normal around zero with a standard deviation that is estimated too.
     data: pandas, polars or pyarrow table, dict of arrays, or path (or glob) of CSV or Parquet files.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
     prior: `tb.Normal` or `tb.StudentT` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise.
+    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`.
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.
     surrogate: what screens proposals in two-stage: `tb.Taylor`, `tb.CaseControl`, `tb.Subsample`, `tb.Stratified`,
@@ -82,7 +90,13 @@ def fit(
         raise ValueError(f"target_ess must be a positive number, not {target_ess!r}")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     strata = [surrogate.by] if isinstance(surrogate, Stratified) else []
-    model = GLM(formula, data, family, prior, weights=weights, offset=offset, strata=strata)
+    given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
+    if Formula.parse(formula).group is not None:
+        model: GLM = Hierarchical(formula, data, family, prior, group_prior, **given)
+    elif group_prior is not None:
+        raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
+    else:
+        model = GLM(formula, data, family, prior, **given)
     phases = Phases(model.seconds)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -116,17 +130,15 @@ def sample(
         draws = 1_000
     if warmup is None:
         slow = isinstance(kernel.proposal, OneAtATime | RandomWalk)
-        warmup = 500 if slow else 200 if isinstance(kernel, Thinned) else 50
+        warmup = 500 if slow else 300 if isinstance(kernel, Grouped) else 200 if isinstance(kernel, Thinned) else 50
     run = loop.run(kernel, draws, chains, seeds(seed)[2], warmup, phases, target_ess, progress)
     model, used = kernel.model, run.kernel
     size = {"chain": run.theta.shape[0], "draw": run.theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
-    posterior = xr.Dataset(
-        {"beta": (("chain", "draw", "coefficient"), run.theta)},
-        coords=coordinates | {"coefficient": list(model.coefficients)},
-    )
-    # The thinned kernel never knows the log posterior: it has not looked at all rows.
-    known = {} if isinstance(used, Thinned) else {"lp": (("chain", "draw"), run.log_posterior)}
+    variables, named = model.variables(run.theta)
+    posterior = xr.Dataset(variables, coords=coordinates | named)
+    # The thinned kernels never know the log posterior: they have not looked at all rows.
+    known = {} if isinstance(used, Thinned | Grouped) else {"lp": (("chain", "draw"), run.log_posterior)}
     stats: dict[str, Any] = {
         "exact": kernel.exact,
         "method": kernel.name,
@@ -144,6 +156,17 @@ def sample(
         "interrupted": run.interrupted,
         "warnings": [],
     }
+    groups = None
+    if isinstance(model, Hierarchical):
+        mode = cast(GroupMode, used.initial)  # type: ignore[attr-defined]
+        stats["groups"] = {
+            "term": f"1|{model.group}",
+            "count": len(model.levels),
+            "prior": str(model.group_prior),
+            "zero": mode.zero,
+            "said": mode.said,
+        }
+        groups = xr.Dataset(group_facts(mode), coords={model.group: list(model.levels)})
     return Fit(
         posterior=posterior,
         sample_stats=xr.Dataset(known, coords=coordinates),
@@ -152,6 +175,7 @@ def sample(
         family=model.family,
         offset=model.offset,
         has_offset=model.has_offset,
+        groups=groups,
     )
 
 

@@ -2,7 +2,8 @@
 
 Built on formulaic, which turns "y ~ x + g" into columns of numbers. Around it we put what it leaves open: no
 row is dropped, no level unseen, no value infinite, the design has the same columns whatever rows it is given,
-and what was learned (levels, means, knots) is written as JSON and read back to the last bit.
+and what was learned (levels, means, knots) is written as JSON and read back to the last bit. A group term (1 | g)
+is not formulaic's: it adds no columns to the design, but an index of the group of each row.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes import group_term
 from tallbayes.data import check, read
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Parsed(NamedTuple):
     predictors: tuple[str, ...]
     left: Any
     right: Any
+    group: str | None
 
 
 class Levels(NamedTuple):
@@ -67,6 +70,7 @@ class Formula:
     levels: dict[str, Levels]
     transforms: dict[str, Any]
     categories: dict[str, list[Any]]
+    group_levels: tuple[Any, ...]
 
     @property
     def outcome(self) -> str:
@@ -77,25 +81,30 @@ class Formula:
         """
         return self.parsed.outcome
 
+    @property
+    def group(self) -> str | None:
+        """The column g of the group term (1 | g), None without one.
+
+        >>> Formula.learn("y ~ 1 + (1 | bank)", {"y": [0, 1], "bank": ["b", "a"]})[0].group
+        'bank'
+        """
+        return self.parsed.group
+
     @staticmethod
     def parse(text: str) -> Parsed:
         """Find the outcome and the data columns that a formula needs, before any data is read.
 
-        >>> Formula.parse("y ~ log(income) + bank").columns
+        >>> Formula.parse("y ~ log(income) + (1 | bank)").columns
         ('y', 'income', 'bank')
         """
         from formulaic import Formula as Sides
         from formulaic.errors import FormulaicError
 
         try:
-            groups = group_columns(text)
-            sides = None if groups else Sides(text, _context={})
+            rest, group = group_term.cut(text)
+            sides = Sides(rest, _context={})
         except (FormulaicError, SyntaxError) as error:
             raise ValueError(f"cannot understand the formula {text!r}: {_plain(error)}") from error
-        if groups:
-            raise ValueError(
-                "group terms such as (1 | g) need a hierarchical model, which this version does not have yet"
-            )
         left, right = getattr(sides, "lhs", []), getattr(sides, "rhs", [])
         outcomes, predictors = _columns(left), _columns(right)
         if not outcomes:
@@ -105,7 +114,10 @@ class Formula:
             raise ValueError(f"the formula {text!r} has several outcomes ({names}); write only one")
         if len(right) == 0:
             raise ValueError(f"the formula {text!r} has no predictors; an intercept alone is 'y ~ 1'")
-        return Parsed(str(left[0]), tuple(dict.fromkeys(outcomes + predictors)), predictors, left, right)
+        if group in outcomes:
+            raise ValueError(f"the outcome {group!r} is also the group of (1 | {group}); group by another column")
+        columns = dict.fromkeys([*outcomes, *predictors, *([group] if group else [])])
+        return Parsed(str(left[0]), tuple(columns), predictors, left, right, group)
 
     @classmethod
     def learn(cls, text: str, data: Any) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
@@ -135,16 +147,18 @@ class Formula:
             if len(values) > MAX_LEVELS:
                 raise ValueError(
                     f"column {name!r} is text with {len(values)} levels, such as {values[0]!r} and "
-                    f"{values[-1]!r}; make it a number if it is one, or merge rare levels"
+                    f"{values[-1]!r}; make it a number if it is one, merge rare levels, or write it as a group: "
+                    f"(1 | {name})"
                 )
         names, X, transforms, categories = _materialise(parsed.right, frame, {}, {})
-        formula = cls(text, parsed, names, levels, transforms, categories)
+        group_levels = group_term.learn_levels(parsed.group, frame[parsed.group]) if parsed.group else ()
+        formula = cls(text, parsed, names, levels, transforms, categories, group_levels)
         _require_finite(X, names)
         formula._refuse_memory_of_rows(frame, X)
         return formula, X, y
 
     def apply(self, data: Any) -> NDArray[np.float64]:
-        """Build the design of new rows; the outcome is not needed.
+        """Build the design of new rows; the outcome and the groups are not needed.
 
         >>> formula, X, y = Formula.learn("y ~ center(x)", {"y": [0, 1], "x": [1, 3]})
         >>> formula.apply({"x": [10]})
@@ -166,6 +180,19 @@ class Formula:
         _require_finite(X, self.coefficients)
         return X
 
+    def group_codes(self, data: Any) -> NDArray[np.intp]:
+        """Index of each row's group in `group_levels`, -1 for a group never seen.
+
+        >>> formula, X, y = Formula.learn("y ~ 1 + (1 | bank)", {"y": [0, 1], "bank": ["b", "a"]})
+        >>> formula.group_levels, formula.group_codes({"bank": ["a", "b", "new"]})
+        (('a', 'b'), array([ 0,  1, -1]))
+        """
+        if self.group is None:
+            raise ValueError(f"the formula {self.text!r} has no group term such as (1 | g)")
+        frame = read(data, [self.group])
+        check(frame)
+        return group_term.match_levels(self.group, frame[self.group], self.group_levels)
+
     def to_json(self) -> str:
         """Write all that was learned as JSON text.
 
@@ -181,6 +208,7 @@ class Formula:
                 "levels": self.levels,
                 "transforms": _pack(self.transforms),
                 "categories": _pack(self.categories),
+                "group_levels": self.group_levels,
             }
         )
 
@@ -203,6 +231,7 @@ class Formula:
             {name: Levels(*levels) for name, levels in saved["levels"].items()},
             _unpack(saved["transforms"]),
             _unpack(saved["categories"]),
+            tuple(saved.get("group_levels", ())),  # formulas saved before there were groups have none
         )
 
     def _design(self, frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -231,29 +260,6 @@ class Design(NamedTuple):
     array: NDArray[np.float64]
     transforms: dict[str, Any]
     categories: dict[str, list[Any]]
-
-
-def group_columns(text: str) -> list[str]:
-    """Find the columns g of the group terms (1 | g), and refuse any other `|`.
-
-    >>> group_columns("y ~ x + (1 | bank)")
-    ['bank']
-    """
-    from formulaic.parser.algos.tokenize import tokenize
-
-    tokens = list(tokenize(text))
-    words = [token.token for token in tokens]
-    operators = [token.token if token.kind.value == "operator" else "" for token in tokens]
-    if not any("~" in operator for operator in operators):
-        raise ValueError(f"the formula {text!r} has no '~'; write it as 'outcome ~ predictors'")
-    if "." in words:
-        raise ValueError(f"the formula {text!r} has a '.'; write the names of the columns instead")
-    groups = []
-    for i in [i for i, operator in enumerate(operators) if "|" in operator]:
-        if [*words[i - 2 : i + 1], *words[i + 2 : i + 3]] != ["(", "1", "|", ")"]:
-            raise ValueError(f"the formula {text!r} has a '|' outside a group term such as (1 | g)")
-        groups.append(words[i + 1])
-    return groups
 
 
 def _columns(side: Iterable[Any]) -> tuple[str, ...]:

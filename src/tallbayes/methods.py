@@ -8,7 +8,8 @@ the thinned kernel is expected to cost next to a pass over all rows, and what a 
 - It is not (few rows for many columns): passes over all rows, which chains share. Two-stage with the expansion as
   surrogate and subchains, unless the posterior is too far from Gaussian for that: then Metropolis-Hastings.
 
-All of these are exact.
+Models with group effects always get the thinned kernel: its moves look at one group at a time, and where a group's rows
+are few it evaluates them all. All of these are exact.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes import surrogates
-from tallbayes.kernels import thinned_setup
+from tallbayes.group_mode import find_group_mode
+from tallbayes.kernels import grouped_setup, thinned_setup
+from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.mode import Mode, find_mode
 from tallbayes.models.glm import GLM
+from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.phases import Phases
-from tallbayes.proposals import Independence, Mixture, OneAtATime, Proposal, RandomWalk
+from tallbayes.proposals import GroupSweep, Independence, Mixture, OneAtATime, Proposal, RandomWalk
 from tallbayes.result import few
 from tallbayes.surrogates import Description, Surrogate
+from tallbayes.surrogates.subsample import Stratified
 from tallbayes.surrogates.taylor import Taylor
 
 Array = NDArray[np.float64]
 AnySurrogate = Description | Callable[[Array], float]
-AnyKernel = Metropolis | TwoStage | Thinned
+AnyKernel = Metropolis | TwoStage | Thinned | Grouped
 
 METHODS = ("auto", "thinned", "two-stage", "mh")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
@@ -43,6 +48,7 @@ SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where
 SHORTEST, LONGEST = 5, 50  # subchains
 PASS_OVERHEAD = 200_000  # what a step of a subchain costs besides its rows, in row evaluations times columns
 SHARED, PYTHON = 0.5, 700_000  # what a pass costs a chain that shares it with others, and the call, in units of it
+STRATIFIED = 10  # the surrogate for groups has one row in so many
 FITTING = 0.2  # acceptance of independent proposals below which the surrogate is no help
 
 
@@ -65,6 +71,8 @@ def make_kernel(
     check_options(method, surrogate, proposal, subchain)
     phases = phases or Phases()
     mode_seed, surrogate_seed, _ = seeds(seed)
+    if isinstance(model, Hierarchical):
+        return _grouped(model, method, surrogate, proposal, subchain, phases, mode_seed, surrogate_seed)
     with phases("mode"):
         mode = find_mode(model, np.random.default_rng(mode_seed))
     rng = np.random.default_rng(surrogate_seed)
@@ -76,6 +84,37 @@ def make_kernel(
         if method == "auto" and all(option is None for option in (surrogate, proposal, subchain)):
             return _choose(model, mode, rng)
         return _two_stage(model, mode, rng, surrogate or Taylor(), proposal, subchain)
+
+
+def _grouped(
+    model: Hierarchical,
+    method: str,
+    surrogate: AnySurrogate | None,
+    proposal: str | None,
+    subchain: int | None,
+    phases: Phases,
+    mode_seed: np.random.SeedSequence,
+    surrogate_seed: np.random.SeedSequence,
+) -> AnyKernel:
+    """The same for a model with group effects."""
+    if proposal not in (None, "one-at-a-time"):
+        raise ValueError(
+            f"proposal {proposal!r} is not for models with group terms; leave it out or use 'one-at-a-time'"
+        )
+    with phases("mode"):
+        mode = find_group_mode(model, np.random.default_rng(mode_seed))
+    rng, p = np.random.default_rng(surrogate_seed), len(model.coefficients)
+    sweep = GroupSweep(2.4 * mode.conditional_sd, scale=model.group_prior.code, coefficients=p)
+    if method == "mh":
+        return Metropolis(model, sweep, mode)
+    with phases("surrogate"):
+        if method == "thinned" or (method == "auto" and all(one is None for one in (surrogate, proposal, subchain))):
+            kernel, (always, events) = grouped_setup.expand(mode, rng)
+            why = f"a draw should touch about {few(always + events)} of {model.rows.size:,} rows"
+            return replace(kernel, why=why if method == "auto" else "")
+        if surrogate is None:
+            surrogate = Stratified(max(1, model.rows.size // (STRATIFIED * model.rows.groups)), model.group)
+        return TwoStage(model, surrogates.build(surrogate, model, mode, rng), sweep, mode, subchain or None)
 
 
 def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Prior
-from tallbayes.rows import Derivatives, LogLikelihoodDerivatives
+from tallbayes.rows import Derivatives, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
 
@@ -69,15 +70,22 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     theta, before = np.zeros(len(model.coefficients)), model.rows.touched
     largest = model.rows.largest()
     start = model.derivatives(theta)
-    _refuse_collinear(model.coefficients, largest, start.curvature[0])
-    if model.rows.size > 4 * PILOT_ROWS:
-        pilot = model.rows.pilot(2 * PILOT_ROWS, rng)
-        request = LogLikelihoodDerivatives(model.family.tag)
-        theta = _climb(lambda at: pilot.sum(request, at), model.prior, theta).theta
-    top = _climb(model.derivatives, model.prior, theta)
-    if not top.converged:
-        raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
-    _warn_of_separation(model, top, largest, start)
+    refuse_collinear(model.coefficients, largest, start.curvature[0])
+
+    def look(derivatives: Callable[[Array], Derivatives], at: Array) -> tuple[float, Derivatives]:
+        found = derivatives(at)
+        return float(found.value[0] + model.prior.log_density(at)), found
+
+    def newton(at: Array, here: Derivatives) -> tuple[Array, float]:
+        precision, _, step = _newton(model.prior, at, here)
+        return step, float(step @ precision @ step)
+
+    for rows in with_pilot(model, rng):
+        sees = partial(rows.sum, LogLikelihoodDerivatives(model.family.tag))
+        top = climb(partial(look, sees), newton, theta)
+        theta = top.theta
+    require_top(top)
+    warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
     precision, factor, step = _newton(model.prior, top.theta, top.here)
     here = top.here
     return Mode(
@@ -92,33 +100,41 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     )
 
 
-class _Climb(NamedTuple):
+class Climb(NamedTuple):
+    """Where a climb ended, what was seen there, and whether that is the top."""
+
     theta: Array
     here: Derivatives
     converged: bool
 
 
-def _climb(derivatives: Callable[[Array], Derivatives], prior: Prior, theta: Array) -> _Climb:
-    """Newton's method with a line search."""
-    here = derivatives(theta)
-    height = here.value[0] + prior.log_density(theta)
+def climb(
+    look: Callable[[Array], tuple[float, Derivatives]],
+    newton: Callable[[Array, Derivatives], tuple[Array, float]],
+    theta: Array,
+    close: float = CONVERGED,
+) -> Climb:
+    """Newton's method with a line search, until the next step is shorter than `close`.
+
+    `look` gives the height at a point and what else is seen there, `newton` the step from it and the squared length of
+    the step, in posterior standard deviations.
+    """
+    height, here = look(theta)
     for _ in range(100):
-        precision, _, step = _newton(prior, theta, here)
-        decrement = float(step @ precision @ step)  # the squared length of the step in posterior sds
-        if decrement < CONVERGED**2:
-            return _Climb(theta, here, True)
+        step, decrement = newton(theta, here)
+        if decrement < close**2:
+            return Climb(theta, here, True)
         scale = 1.0
         while True:
             there = theta + scale * step
-            found = derivatives(there)
-            reached = found.value[0] + prior.log_density(there)
+            reached, found = look(there)
             if reached >= height + 1e-4 * scale * decrement:
                 break
-            if scale * decrement**0.5 < CONVERGED:  # as high as rounding lets us get
-                return _Climb(theta, here, True)
+            if scale * decrement**0.5 < close:  # as high as rounding lets us get
+                return Climb(theta, here, True)
             scale /= 4
         theta, here, height = there, found, reached
-    return _Climb(theta, here, False)
+    return Climb(theta, here, False)
 
 
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
@@ -132,7 +148,18 @@ def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
 
 
-def _refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Array) -> None:
+def with_pilot(model: GLM, rng: np.random.Generator) -> list[MemoryRows]:
+    """The rows on which to climb, one after the other: a subsample first, where there are many."""
+    return [model.rows.pilot(2 * PILOT_ROWS, rng)] * (model.rows.size > 4 * PILOT_ROWS) + [model.rows]
+
+
+def require_top(top: Climb) -> None:
+    """Raise if a climb did not end at the top."""
+    if not top.converged:
+        raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
+
+
+def refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Array) -> None:
     """Raise if a column is a linear combination of those before it: the data cannot tell them apart."""
     scale = np.sqrt(np.diag(curvature))
     for name, size, length in zip(coefficients, largest, scale, strict=True):
@@ -151,7 +178,13 @@ def _refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Ar
             )
 
 
-def _warn_of_separation(model: GLM, top: _Climb, largest: Array, start: Derivatives) -> None:
+def warn_of_separation(
+    coefficients: Sequence[str],
+    derivatives: Callable[[Array], Derivatives],
+    top: Climb,
+    largest: Array,
+    start: Derivatives,
+) -> None:
     """Warn of coefficients that the likelihood alone would send to infinity.
 
     Newton's method goes on from the mode without the prior. A finite maximum is soon reached, whereas on the way to
@@ -169,10 +202,10 @@ def _warn_of_separation(model: GLM, top: _Climb, largest: Array, start: Derivati
         if (np.abs(step) * largest).max() < STILL:
             return
         part = 1.0
-        while (found := model.derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
+        while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
             part /= 4
         theta, here = theta + part * step, found
-    for name, reach in zip(model.coefficients, np.abs(step) * largest, strict=True):
+    for name, reach in zip(coefficients, np.abs(step) * largest, strict=True):
         if reach > ENDLESS:
             warnings.warn(
                 f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "

@@ -1,4 +1,4 @@
-"""Pictures of fits: traces, densities of several methods over each other, and effective draws per minute.
+"""Pictures of fits: traces, densities of several methods over each other, effective draws per minute, group effects.
 
 Every function returns a matplotlib Figure that belongs to nobody: save it with `figure.savefig("name.png")`.
 """
@@ -19,6 +19,7 @@ from tallbayes.result import Fit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 Array = NDArray[np.float64]
 
@@ -32,10 +33,11 @@ LINES = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 TRACE_POINTS = 1_000  # of each chain
 GRID = 400  # bins of a density
+MANY = 40  # parameters; of more than these only the coefficients and the sd of the groups are drawn unless asked for
 
 
 def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
-    """Draw the path of each chain, one panel a coefficient.
+    """Draw the path of each chain, one panel a parameter: those named, or all but the effects of many groups.
 
     >>> from tallbayes.result import example
     >>> [panel.get_title() for panel in trace(example(draws=50), ["fico"]).axes]
@@ -43,7 +45,7 @@ def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     """
     names = _chosen(fit, names)
     figure, panels = _panels(names, width=4.2, height=1.6, most_columns=3)
-    chains, count, _ = fit.draws.shape
+    chains, count = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     kept = np.arange(0, count, math.ceil(count / TRACE_POINTS))
     for panel, values in zip(panels, _columns(fit, names), strict=True):
         for chain in range(chains):
@@ -55,7 +57,9 @@ def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
 
 
 def density(names: Sequence[str] | None = None, /, **fits: Fit) -> Figure:
-    """Draw the posterior density of each coefficient, a panel each, with a line per fit.
+    """Draw the posterior density of each parameter, a panel each, with a line per fit.
+
+    The parameters are those named, or all but the effects of many groups.
 
     >>> from tallbayes.result import example
     >>> figure = density(mh=example(), two_stage=example(seed=1))
@@ -90,6 +94,8 @@ def density(names: Sequence[str] | None = None, /, **fits: Fit) -> Figure:
 def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     """Draw how many times the first fit's effective draws per minute the others reach, a panel per thinning.
 
+    The parameters are all but the effects of many groups.
+
     >>> from tallbayes.result import example
     >>> figure = redpm(mh=example(), faster=example(seed=1, seconds=30.0))
     >>> [panel.get_title() for panel in figure.axes]
@@ -98,8 +104,8 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     if len(fits) < 2:
         raise ValueError("redpm needs a reference and a fit to compare: redpm(mh=fit_a, two_stage=fit_b)")
     reference, *others = fits
-    tables = [compare_parameters(thin, **fits)[others] for thin in thins]
-    names = list(tables[0].index)
+    names = _chosen(fits[reference], None)
+    tables = [compare_parameters(thin, **fits).loc[names, others] for thin in thins]
     margin = 0.4 + 0.08 * max(len(name) for name in names)
     figure = _figure(margin + 2.4 * len(thins), 1.3 + 0.27 * len(names))
     panels = figure.subplots(1, len(thins), sharex=True, sharey=True, squeeze=False)[0]
@@ -128,21 +134,115 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     return figure
 
 
+def caterpillar(fit: Fit, most: int = 60) -> Figure:
+    """Draw the posterior of each group's effect, sorted by its mean: the mean, the 50% and the 94% interval.
+
+    Hollow marks show what each group's rows alone would give, so that one sees how far the others pull it in; those
+    beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names.
+
+    >>> from tallbayes.result import example
+    >>> figure = caterpillar(example(groups=5))
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['b01', 'b02', 'b03', 'b05', 'b04']
+    """
+    if fit.group is None:
+        raise ValueError("this fit has no groups to draw; fit a formula with a group term such as (1 | bank)")
+    effects = fit.posterior[f"1|{fit.group}"].transpose("chain", "draw", fit.group).values
+    mean = effects.mean(axis=(0, 1))
+    order = np.argsort(mean, kind="stable")
+    ends = np.quantile(effects, [0.03, 0.25, 0.75, 0.97], axis=(0, 1))[:, order]
+    levels = [str(level) for level in fit.posterior[fit.group].values[order].tolist()]
+    named = len(levels) <= most
+    figure = _figure(6.6 + (0.08 * max(map(len, levels)) if named else 0), 1.3 + 0.22 * len(levels) if named else 7.5)
+    panel = figure.add_subplot()
+    _clean(panel, "")
+    panel.axvline(0, color="0.4", linewidth=1)
+    (_draw_intervals if named else _draw_bands)(panel, mean[order], ends)
+    margin = 0.04 * np.ptp(ends) or 1.0
+    panel.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(-0.8, len(levels)))
+    facts = {} if fit.groups is None else {str(name): fit.groups[name].values[order] for name in fit.groups}
+    if "alone" in facts:
+        _draw_alone(panel, facts["alone"], named)
+    if named:
+        _name_groups(panel, levels, facts.get("rows"))
+    else:
+        panel.set_yticks([])
+        panel.set_ylabel(f"{len(levels):,} groups, sorted by posterior mean", fontsize=9)
+    panel.set_xlabel(f"effect of {fit.group} on the linear predictor", fontsize=9, parse_math=False)
+    for mark in _legend(figure, panel).get_lines():
+        mark.set(markersize=4.5, alpha=1)
+    return figure
+
+
+def _draw_intervals(panel: Axes, mean: Array, ends: Array) -> None:
+    y = np.arange(len(mean))
+    panel.grid(axis="y", color="0.94")
+    panel.set_axisbelow(True)
+    style: dict[str, Any] = {"colors": COLOURS[0], "capstyle": "round"}
+    panel.hlines(y, ends[0], ends[3], linewidth=1.2, label="94% interval", **style)
+    panel.hlines(y, ends[1], ends[2], linewidth=3.6, label="50% interval", **style)
+    dot: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markersize": 4.5, "zorder": 4}
+    panel.plot(mean, y, "o", label="posterior mean", **dot)
+
+
+def _draw_bands(panel: Axes, mean: Array, ends: Array) -> None:
+    y = np.arange(len(mean))
+    for low, high, colour, label in [
+        (ends[0], ends[3], "#A9D3EE", "94% interval"),
+        (ends[1], ends[2], "#5FA9D6", "50% interval"),
+    ]:
+        panel.fill_betweenx(y, low, high, step="mid", color=colour, linewidth=0, label=label)
+    panel.plot(mean, y, ".", color="black", markersize=3 if len(mean) < 500 else 1.5, zorder=4, label="posterior mean")
+
+
+def _draw_alone(panel: Axes, alone: Array, named: bool) -> None:
+    """Mark what the rows of each group give alone, with triangles at the edge for what lies beyond it."""
+    low, high = panel.get_xlim()
+    beyond = np.isfinite(alone) & ((alone < low) | (alone > high))
+    # Thousands of marks would cover all else, so they get fainter the more there are.
+    style: dict[str, Any] = (
+        {"color": "white", "markeredgecolor": "0.55", "markersize": 4.5}
+        if named
+        else {"color": "0.35", "markersize": 2, "markeredgewidth": 0, "alpha": max(0.2, min(1.0, 300 / len(alone)))}
+    )
+    for marker, chosen, label in [
+        ("D", np.isfinite(alone) & ~beyond, "the group's rows alone"),
+        ("<", beyond & (alone < low), None),
+        (">", beyond & (alone > high), None),
+    ]:
+        if chosen.any():
+            x, y = np.clip(alone[chosen], low, high), np.flatnonzero(chosen)
+            panel.plot(x, y, marker, label=label, zorder=3, clip_on=False, **style)
+
+
+def _name_groups(panel: Axes, levels: list[str], rows: NDArray[np.int64] | None) -> None:
+    panel.set_yticks(range(len(levels)), levels, parse_math=False)
+    panel.tick_params(axis="y", length=0, pad=7)
+    panel.spines["left"].set_visible(False)
+    if rows is not None:
+        counts = [*(f"{count:,}" for count in rows), "rows"]  # the last is the title above them
+        right = panel.secondary_yaxis("right")
+        right.set_yticks(range(len(counts)), counts, ha="right")
+        right.tick_params(length=0, labelsize=8, labelcolor="0.6", pad=6 + 5 * max(map(len, counts)))
+        right.spines["right"].set_visible(False)
+
+
 def _chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
-    """The names asked for, all of them if none; refuses those that the fit does not have."""
-    known = fit.coefficients
+    """The names asked for, all that can be drawn if none; refuses those that the fit does not have."""
+    known = fit.parameters
+    main = known if len(known) <= MANY or fit.group is None else known[: len(fit.coefficients) + 1]
     for name in names or ():
         if name not in known:
             close = difflib.get_close_matches(name, known)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, known))}"
-            raise ValueError(f"the fit has no coefficient {name!r}; {hint}")
-    return list(known if names is None else names)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, main))}"
+            raise ValueError(f"the fit has no parameter {name!r}; {hint}")
+    return list(main if names is None else names)
 
 
 def _columns(fit: Fit, names: Sequence[str]) -> list[Array]:
-    """Draws (chain, draw) of each named coefficient."""
-    draws = fit.draws
-    return [draws[:, :, fit.coefficients.index(name)] for name in names]
+    """Draws (chain, draw) of each named parameter."""
+    draws, known = fit.draws, fit.parameters
+    return [draws[:, :, known.index(name)] for name in names]
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -156,7 +256,7 @@ def _figure(width: float, height: float) -> Figure:
 def _panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
     """A figure with one titled panel per name, in rows as even as can be."""
     if not names:
-        raise ValueError("no coefficients to draw; give at least one name")
+        raise ValueError("no parameters to draw; give at least one name")
     rows = math.ceil(len(names) / most_columns)
     columns = math.ceil(len(names) / rows)
     figure = _figure(max(4.5, width * columns), 0.6 + height * rows)
@@ -180,16 +280,15 @@ def _finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
         panel.locator_params(axis="x", nbins=4)
     if label:
         figure.supxlabel(label, fontsize=9)
-    _legend(figure, panels[0])
+    for line in _legend(figure, panels[0]).get_lines():
+        line.set(linewidth=1.8, alpha=1)
 
 
-def _legend(figure: Figure, panel: Axes) -> None:
+def _legend(figure: Figure, panel: Axes) -> Legend:
     handles, labels = panel.get_legend_handles_labels()
-    legend = figure.legend(
+    return figure.legend(
         handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False, fontsize=9
     )
-    for line in legend.get_lines():
-        line.set(linewidth=1.8, alpha=1)
 
 
 def _smooth(values: Array, effective: float) -> tuple[Array, Array]:

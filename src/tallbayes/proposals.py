@@ -7,11 +7,13 @@ each accepted update is reversible to: this is what runs inside a subchain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tallbayes.group_scale import ScaleCode, draw_log_scale, log_density
 
 Array = NDArray[np.float64]
 Generators = list[np.random.Generator]  # one a chain
@@ -51,6 +53,13 @@ class Proposal(Named, Protocol):
         """One update chosen at random."""
 
 
+class Start(Protocol):
+    """Where chains start."""
+
+    def draw(self, rng: Generators) -> Array:
+        """A parameter vector for each generator."""
+
+
 def _normals(rng: Generators, size: int) -> Array:
     return np.array([generator.standard_normal(size) for generator in rng])
 
@@ -84,6 +93,52 @@ class OneAtATime:
     def scaled(self, by: float | Array) -> OneAtATime:
         """The same with its scales multiplied."""
         return replace(self, scales=self.scales * by)
+
+
+@dataclass(frozen=True)
+class GroupSweep(OneAtATime):
+    """A random walk on each coefficient and group effect in turn, then log tau from its density given the effects.
+
+    That draw is a proposal like the others: its density cancels the posterior's, so that it is always accepted.
+    """
+
+    scale: ScaleCode = field(kw_only=True)  # prior of tau
+    coefficients: int = field(kw_only=True)
+
+    @property
+    def updates(self) -> int:
+        """One update a coefficient and effect, and one for tau."""
+        return self.scales.size + 1
+
+    def propose(self, theta: Array, update: int, rng: Generators) -> Move:
+        """Move parameter number `update`."""
+        if update < self.scales.size:
+            return super().propose(theta, update, rng)
+        effects, count = theta[:, self.coefficients : -1], theta.shape[1] - self.coefficients - 1
+        squares = (effects**2).sum(1)
+        moved = theta.copy()
+        drawn = [draw_log_scale(self.scale, count, *one) for one in zip(squares, rng, strict=True)]
+        moved[:, -1] = drawn
+        here, there = (
+            np.array([log_density(self.scale, count, *one) for one in zip(squares, points[:, -1], strict=True)])
+            for points in (theta, moved)
+        )
+        return Move(moved, here - there, update)
+
+    def pick(self, theta: Array, rng: Generators) -> Move:
+        """Move a parameter drawn at random for each chain."""
+        updates = [int(generator.integers(self.updates)) for generator in rng]
+        moves = [
+            self.propose(theta[c : c + 1], update, [generator])
+            for c, (update, generator) in enumerate(zip(updates, rng, strict=True))
+        ]
+        return Move(
+            np.concatenate([move.theta for move in moves]), np.array([np.sum(move.log_q) for move in moves], float)
+        )
+
+    def scaled(self, by: float | Array) -> GroupSweep:
+        """The same with the walks' scales multiplied."""
+        return replace(self, scales=self.scales * (by[:-1] if isinstance(by, np.ndarray) and by.ndim else by))
 
 
 class _Block:

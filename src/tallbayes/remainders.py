@@ -73,11 +73,11 @@ def _expand(x, offset, theta, factor, length, eta, reach):
         buffer = np.empty(CHUNK)
         for start in range(block * length, min(n, (block + 1) * length), CHUNK):
             stop = min(n, start + CHUNK)
-            predictor(x, offset, theta, start, stop, eta[start:stop])
+            predictor(x, offset, None, theta, start, stop, eta[start:stop])
             moved, squares = buffer[: stop - start], reach[start:stop]
             squares[:] = 0.0
             for j in range(p):
-                predictor(x, None, factor[j], start, stop, moved)
+                predictor(x, None, None, factor[j], start, stop, moved)
                 for i in range(moved.size):
                     squares[i] += moved[i] * moved[i]
             for i in range(squares.size):

@@ -1,6 +1,7 @@
 """Fit: what sampling leaves behind. Draws, the story of the run, and enough of the model to predict; no rows.
 
-A saved fit is one netCDF file: groups posterior and sample_stats, and all the rest as JSON in an attribute.
+A saved fit is one netCDF file: the datasets posterior and sample_stats, constant_data where the model has groups of
+rows, and all the rest as JSON in an attribute.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import diagnostics, families
-from tallbayes.data import check, read
 from tallbayes.diagnostics import Diagnostics
-from tallbayes.families import Bernoulli, Family, Poisson
+from tallbayes.families import Bernoulli, Family
 from tallbayes.formula import Formula
+from tallbayes.predict import GroupEffects, offsets, predict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ Array = NDArray[np.float64]
 FORMAT_VERSION = 1
 ATTRIBUTE = "tallbayes"
 INDENT, WIDTH = 13, 110  # of the story that a printed fit tells
-PREDICTED_AT_ONCE = 2**20  # linear predictors held in memory: 8 MB of them
+GROUPS_SHOWN = 20  # in a printed fit
 BERNOULLI = Bernoulli()
 METHODS = {
     "mh": "Metropolis-Hastings",
@@ -45,14 +46,21 @@ METHODS = {
 class Fit:
     """A posterior sample of one model.
 
-    `posterior` holds `beta` (chain, draw, coefficient), `sample_stats` the log posterior `lp` (chain, draw).
-    `stats` says how the run went: seconds by phase, acceptance by stage, rows touched per draw, exact or not.
+    `posterior` holds `beta` (chain, draw, coefficient), `sample_stats` the log posterior `lp` (chain, draw) where the
+    sampler knows it. `stats` says how the run went: seconds by phase, acceptance by stage, rows touched per draw,
+    exact or not.
+
+    With a group term (1 | bank) the posterior also holds the effects `1|bank` (chain, draw, bank) and their standard
+    deviation `1|bank_sigma` (chain, draw), and `groups` says of each bank its number of `rows`, the mean `outcome`, and
+    the effect that its rows `alone` would give (NaN or infinite where they give none). Otherwise `groups` is None.
 
     >>> fit = example()
     >>> fit.posterior["beta"].dims
     ('chain', 'draw', 'coefficient')
     >>> fit.summary()["mean"].round(1).to_dict()
     {'Intercept': -1.0, 'fico': 0.5}
+    >>> list(example(groups=3).posterior)
+    ['beta', '1|bank', '1|bank_sigma']
     """
 
     def __init__(
@@ -65,6 +73,7 @@ class Fit:
         family: Family = BERNOULLI,
         offset: str | None = None,
         has_offset: bool = False,
+        groups: xr.Dataset | None = None,
     ) -> None:
         if posterior.sizes["chain"] * posterior.sizes["draw"] == 0:
             raise ValueError("a fit needs at least one draw, but the posterior has none")
@@ -76,6 +85,7 @@ class Fit:
         self.family = family
         self.offset = offset
         self.has_offset = has_offset or offset is not None
+        self.groups = None if groups is None else groups.assign_attrs({**made_by, **groups.attrs})
 
     @property
     def coefficients(self) -> tuple[str, ...]:
@@ -83,9 +93,37 @@ class Fit:
         return tuple(str(name) for name in self.posterior["coefficient"].values)
 
     @property
+    def group(self) -> str | None:
+        """The column g of the group term (1 | g), None without one.
+
+        >>> example(groups=3).group
+        'bank'
+        """
+        return next((str(axis) for axis in self.posterior.dims if f"1|{axis}" in self.posterior), None)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all parameters: the coefficients, then sd and effects of the groups.
+
+        >>> example(groups=3).parameters
+        ('Intercept', 'fico', '1|bank_sigma', '1|bank[b01]', '1|bank[b02]', '1|bank[b03]')
+        """
+        if self.group is None:
+            return self.coefficients
+        levels = self.posterior[self.group].values.tolist()
+        return (*self.coefficients, f"1|{self.group}_sigma", *(f"1|{self.group}[{level}]" for level in levels))
+
+    @property
     def draws(self) -> Array:
-        """The coefficients as an array of shape (chain, draw, coefficient)."""
-        return np.asarray(self.posterior["beta"].transpose("chain", "draw", "coefficient").values)
+        """All parameters as an array of shape (chain, draw, parameter)."""
+        beta = self._values("beta", "coefficient")
+        if self.group is None:
+            return beta
+        sigma, effects = self._values(f"1|{self.group}_sigma"), self._values(f"1|{self.group}", self.group)
+        return np.concatenate([beta, sigma[..., None], effects], axis=2)
+
+    def _values(self, name: str, *axis: str) -> Array:
+        return np.asarray(self.posterior[name].transpose("chain", "draw", *axis).values)
 
     @property
     def minutes(self) -> float:
@@ -97,7 +135,7 @@ class Fit:
         return diagnostics.diagnose(self.draws)
 
     def summary(self) -> pd.DataFrame:
-        """One line per coefficient: posterior mean, sd and 94% interval, and how far to trust them.
+        """One line per parameter: posterior mean, sd and 94% interval, and how far to trust them.
 
         >>> example().summary()[["mean", "sd", "r_hat"]].round(2)
                    mean    sd  r_hat
@@ -116,7 +154,7 @@ class Fit:
             **found._asdict(),
             "edpm": found.ess_bulk / self.minutes,
         }
-        return pd.DataFrame(columns, index=pd.Index(self.coefficients))
+        return pd.DataFrame(columns, index=pd.Index(self.parameters))
 
     def edpm(self, thin: int = 1, setup: bool = False) -> pd.Series[float]:
         """Effective draws per minute of sampling; with `setup`, of everything before it as well.
@@ -129,7 +167,7 @@ class Fit:
 
         minutes = sum(self.stats["seconds"].values()) / 60 if setup else self.minutes
         values = diagnostics.edpm(self.draws, minutes, thin)
-        return pd.Series(values, index=pd.Index(self.coefficients), name="edpm")
+        return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
         """What speaks against the draws, a sentence each; nothing if all is well.
@@ -137,7 +175,7 @@ class Fit:
         >>> example().problems()
         []
         """
-        return diagnostics.problems(self.draws, self.coefficients, self._diagnostics)
+        return diagnostics.problems(self.draws, self.parameters, self._diagnostics)
 
     @property
     def converged(self) -> bool:
@@ -150,6 +188,7 @@ class Fit:
         offset: ArrayLike | None = None,
         draws: int = 300,
         interval: float = 0.94,
+        seed: int = 0,
     ) -> pd.DataFrame:
         """Posterior mean and interval of each row's expected outcome, from evenly spaced draws.
 
@@ -158,10 +197,18 @@ class Fit:
         An offset that was a column of the data is read from `new_data`. Where the model was fitted with an
         array of offsets, give `offset`: one number per row, or one for all.
 
+        Rows of a group that the model was fitted to get the draws of its effect. Each other group gets effects drawn
+        from N(0, sigma^2), one for each draw of sigma, shared by all its rows. They depend on `seed` and on the name
+        of the group alone, so that the same seed gives the same prediction, whatever other rows there are.
+
         >>> example().predict({"fico": [-1.0, 1.0]}).round(1)
            mean  eti94_lb  eti94_ub
         0   0.2       0.2       0.2
         1   0.4       0.3       0.4
+        >>> example(groups=3).predict({"fico": [0.0, 0.0], "bank": ["b01", "never seen"]}).round(1)
+           mean  eti94_lb  eti94_ub
+        0   0.4       0.3       0.4
+        1   0.3       0.1       0.7
         """
         import pandas as pd
 
@@ -171,65 +218,37 @@ class Fit:
             raise ValueError(f"draws must be 1 or more, got {draws}")
         if not 0 < interval < 1:
             raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+        if seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {seed}")
         X = self.formula.apply(new_data)
-        added = self._offset(new_data, offset, X.shape[1])
-        mean = self.family.mean
-        every = self.draws.reshape(-1, len(X))
-        beta = every[np.linspace(0, len(every) - 1, min(draws, len(every))).round().astype(int)]
-        place = np.array([[1 - interval], [1 + interval]]) / 2 * (len(beta) - 1)  # among sorted draws
-        below, above, share = np.floor(place[:, 0]).astype(int), np.ceil(place[:, 0]).astype(int), place % 1
-        result = np.empty((3, X.shape[1]))
-        step = max(1, PREDICTED_AT_ONCE // len(beta))
-        for start in range(0, X.shape[1], step):
-            rows = slice(start, start + step)
-            expected = mean(X[:, rows].T @ beta.T + added[rows, None])
-            result[0, rows] = expected.mean(axis=1)
-            expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
-            result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
+        added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
+        every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
+        kept = np.linspace(0, every - 1, min(draws, every)).round().astype(int)
+        effects = None
+        if self.group is not None:
+            theta = self._values(f"1|{self.group}", self.group).reshape(every, -1)[kept]
+            sigma = self._values(f"1|{self.group}_sigma").reshape(every)[kept]
+            effects = GroupEffects(self.formula, new_data, theta, sigma, seed)
+        beta = self._values("beta", "coefficient").reshape(every, -1)[kept]
+        result = predict(X, beta, added, effects, self.family.mean, interval)
         names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
         index = new_data.index if isinstance(new_data, pd.DataFrame) else None
         return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
 
-    def _offset(self, new_data: Any, offset: ArrayLike | None, rows: int) -> Array:
-        if offset is None and self.offset is not None:
-            frame = read(new_data, [self.offset])
-            check(frame)
-            offset = frame[self.offset].to_numpy()
-        if offset is None and self.has_offset:
-            raise ValueError(
-                "the model was fitted with an array of offsets, so predict needs one for the new rows: "
-                "predict(new_data, offset=...), where offset=0 means none"
-            )
-        if offset is not None and not self.has_offset:
-            raise ValueError("the model was fitted without an offset, so predict takes none")
-        try:
-            added = np.asarray(0.0 if offset is None else offset, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError("offset must be numbers: one per row, or one for all") from None
-        if added.ndim and added.shape != (rows,):
-            raise ValueError(f"offset has shape {added.shape}, but the data has {rows} rows")
-        if not np.isfinite(added).all():
-            raise ValueError("offset has missing or infinite values; give a number for every row")
-        if isinstance(self.family, Poisson) and self.family.exposure is not None:
-            frame = read(new_data, [self.family.exposure])
-            check(frame)
-            try:
-                exposure = frame[self.family.exposure].to_numpy(dtype=float)
-            except (TypeError, ValueError):
-                raise ValueError(f"exposure {self.family.exposure!r} must be numbers") from None
-            added = added + self.family.log_exposure(exposure)
-        return np.broadcast_to(added, rows)
-
     def to_arviz(self) -> xr.DataTree:
-        """The draws as arviz wants them: a DataTree of the groups posterior and sample_stats.
+        """The draws as arviz wants them: a DataTree of posterior, sample_stats and, if there are groups, constant_data.
 
-        >>> list(example().to_arviz().children)
-        ['posterior', 'sample_stats']
+        >>> list(example(groups=3).to_arviz().children)
+        ['posterior', 'sample_stats', 'constant_data']
         """
         import xarray as xr
 
-        root = xr.Dataset(attrs=self.posterior.attrs)
-        return xr.DataTree.from_dict({"/": root, "posterior": self.posterior, "sample_stats": self.sample_stats})
+        parts = {
+            "/": xr.Dataset(attrs=self.posterior.attrs),
+            "posterior": self.posterior,
+            "sample_stats": self.sample_stats,
+        }
+        return xr.DataTree.from_dict(parts if self.groups is None else parts | {"constant_data": self.groups})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.
@@ -258,23 +277,33 @@ class Fit:
             partial.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
-        return f"{self._story()}\n\n{self._rounded().to_string()}"
+        return "\n".join([f"{self._story()}\n", self._rounded().to_string(), *self._left_out()])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self._story())}</pre>\n{self._rounded().to_html()}"
+        story, left_out = f"<pre>{escape(self._story())}</pre>", [f"<p>{escape(line)}</p>" for line in self._left_out()]
+        return "\n".join([story, self._rounded().to_html(), *left_out])
 
     def _rounded(self) -> pd.DataFrame:
-        return self.summary().map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
+        """The summary as text, without the groups that would make it too long to read."""
+        table = self.summary().iloc[: len(self.coefficients) + 1 + GROUPS_SHOWN]
+        return table.map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
+
+    def _left_out(self) -> list[str]:
+        """A line about the groups that `_rounded` does not show; none if it shows all."""
+        more = 0 if self.group is None else self.posterior.sizes[self.group] - GROUPS_SHOWN
+        return [f"... and {more:,} more of 1|{self.group}; fit.summary() has them all"] if more > 0 else []
 
     def _story(self) -> str:
         """How the run went, in a few lines."""
-        stats, (chains, draws, _) = self.stats, self.draws.shape
+        stats, chains, draws = self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"]
         rows = f"{few(stats['rows_per_draw'])} touched per draw, of {stats['rows']:,}"
         if stats["distinct_rows"] != stats["rows"]:
             rows += f" ({stats['distinct_rows']:,} distinct)"
         if stats["surrogate_rows_per_draw"]:
             rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
         method = METHODS.get(stats["method"], stats["method"])
+        groups = stats.get("groups")
+        said = [f"{groups['count']:,} of {groups['term']}", groups["said"]] if groups else []
         story = {
             "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
             "chosen": [f"because {stats['why']}"] if stats["why"] else [],
@@ -284,6 +313,7 @@ class Fit:
             ],
             "acceptance": [", ".join(f"{stage} {share:.3f}" for stage, share in stats["acceptance"].items())],
             "rows": [rows],
+            "groups": [", ".join(filter(None, said))],
             "seconds": [", ".join(f"{phase} {time:.2f}" for phase, time in stats["seconds"].items())],
             "convergence": self.problems() or ["nothing speaks against it"],
             "warnings": stats["warnings"],
@@ -362,11 +392,12 @@ def load(path: str | os.PathLike[str]) -> Fit:
         family=families.resolve(state["family"]),
         offset=state["offset"],
         has_offset=state["has_offset"],
+        groups=tree["constant_data"].to_dataset() if "constant_data" in tree.children else None,
     )
 
 
-def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 500) -> Fit:
-    """A small fit made of random numbers, to try things with.
+def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 500, groups: int = 0) -> Fit:
+    """A small fit made of random numbers, to try things with; with `groups`, of a model with that many of them.
 
     >>> example().coefficients
     ('Intercept', 'fico')
@@ -374,7 +405,8 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
     import xarray as xr
 
     formula, _, _ = Formula.learn("y ~ fico", {"y": [0, 1], "fico": [-1.0, 1.0]})
-    beta = np.random.default_rng(seed).normal([-1.0, 0.5], 0.05, (chains, draws, 2))
+    rng = np.random.default_rng(seed)
+    beta = rng.normal([-1.0, 0.5], 0.05, (chains, draws, 2))
     axes = {"chain": np.arange(chains), "draw": np.arange(draws)}
     stats = {
         "exact": True,
@@ -393,7 +425,7 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
         "interrupted": False,
         "warnings": [],
     }
-    return Fit(
+    fit = Fit(
         posterior=xr.Dataset(
             {"beta": (("chain", "draw", "coefficient"), beta)},
             {**axes, "coefficient": list(formula.coefficients)},
@@ -401,4 +433,33 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
         sample_stats=xr.Dataset({"lp": (("chain", "draw"), -(beta**2).sum(axis=2))}, axes),
         stats=stats,
         formula=formula,
+    )
+    return _with_groups(fit, rng, groups) if groups else fit
+
+
+def _with_groups(fit: Fit, rng: np.random.Generator, count: int) -> Fit:
+    """The example with groups of many and of few rows, whose effects shrink towards zero the more."""
+    import xarray as xr
+
+    names, sigma = [f"b{i:0{max(2, len(str(count)))}}" for i in range(1, count + 1)], 0.6
+    rows = np.exp(rng.normal(4.0, 1.5, count)).astype(int) + 1
+    ones = rng.binomial(rows, 1 / (1 + np.exp(1 - rng.normal(0, sigma, count))))
+    with np.errstate(divide="ignore"):  # without a 1, or without a 0, a group gives no effect of its own
+        alone = 1 + np.log(ones) - np.log(rows - ones)
+    share = (ones + 0.5) / (rows + 1)
+    variance = 1 / (rows * share * (1 - share) + sigma**-2)
+    center = (1 - variance / sigma**2) * (1 + np.log(share / (1 - share)))
+    chains, draws = fit.sample_stats["lp"].shape
+    effects = rng.normal(center, np.sqrt(variance), (chains, draws, count))
+    spread = sigma * np.exp(rng.normal(0, 0.7 / np.sqrt(count), (chains, draws)))
+    drawn = {"1|bank": (("chain", "draw", "bank"), effects), "1|bank_sigma": (("chain", "draw"), spread)}
+    facts = {"rows": ("bank", rows), "outcome": ("bank", ones / rows), "alone": ("bank", alone)}
+    said = {"term": "1|bank", "count": count, "prior": "HalfCauchy(scale=2.5)", "said": ""}
+    data = {"y": [0, 1] * count, "fico": [-1.0, 1.0] * count, "bank": np.repeat(names, 2)}
+    return Fit(
+        posterior=fit.posterior.assign(drawn).assign_coords(bank=names),
+        sample_stats=fit.sample_stats,
+        stats=fit.stats | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said},
+        formula=Formula.learn("y ~ fico + (1 | bank)", data)[0],
+        groups=xr.Dataset(facts, {"bank": names}),
     )

@@ -5,7 +5,9 @@ the first-level cache. A block's sum is computed by one thread and the block sum
 answer has the same bits for any number of threads. Each chunk of x is loaded from memory once for all parameter
 vectors.
 
-Shapes: x (p, n), one contiguous run per column; y (n,); params (k, p); offset and weights (n,) or None.
+Shapes: x (p, n), one contiguous run per column; y (n,); params (k, p); offset and weights (n,) or None. Rows that come
+in groups have codes (n,), the number of each row's group, in ascending order; their parameter vectors go on with one
+effect a group.
 """
 
 from __future__ import annotations
@@ -85,11 +87,12 @@ def _add(eta, theta, x, j, start, stop):
 
 
 @compiled()
-def predictor(x, offset, theta, start, stop, eta):
-    """eta = offset + x' theta on the rows start..stop, four columns at a time."""
+def predictor(x, offset, codes, theta, start, stop, eta):
+    """eta = offset + x' theta + the group's effect on the rows start..stop, four columns at a time."""
     j = 0
     if offset is not None:
-        eta[:] = offset[start:stop]
+        for i in range(eta.size):  # an array that is copied into another would be copied twice, lest they overlap
+            eta[i] = offset[start + i]
     elif x.shape[0] < 4:
         eta[:] = 0.0
     else:
@@ -97,10 +100,14 @@ def predictor(x, offset, theta, start, stop, eta):
         j = 4
     while j < x.shape[0]:
         j = _add(eta, theta, x, j, start, stop)
+    if codes is not None:
+        effects, group = theta[x.shape[0] :], codes[start:stop]
+        for i in range(eta.size):
+            eta[i] += effects[group[i]]
 
 
 @compiled()
-def block_values(tag, x, y, offset, weights, params, start, stop, sums):
+def block_values(tag, x, y, offset, weights, codes, params, start, stop, sums):
     """Log-likelihood of each parameter vector on the rows start..stop: sums (k,)."""
     buffer = np.empty(CHUNK)
     sums[:] = 0.0
@@ -108,31 +115,35 @@ def block_values(tag, x, y, offset, weights, params, start, stop, sums):
         high = min(stop, low + CHUNK)
         eta = buffer[: high - low]
         for k in range(params.shape[0]):
-            predictor(x, offset, params[k], low, high, eta)
+            predictor(x, offset, codes, params[k], low, high, eta)
             sums[k] += chunk_value(tag, y[low:high], eta, _part(weights, low, high))
 
 
 @compiled(parallel=True)
-def values(tag, x, y, offset, weights, params, length, sums):
+def values(tag, x, y, offset, weights, codes, params, length, sums):
     """Log-likelihood of each parameter vector by blocks: sums (blocks, k)."""
     n = x.shape[1]
     for block in prange(sums.shape[0]):
         start = block * length
-        block_values(tag, x, y, offset, weights, params, start, min(n, start + length), sums[block])
+        block_values(tag, x, y, offset, weights, codes, params, start, min(n, start + length), sums[block])
 
 
 @compiled()
-def serial_values(tag, x, y, offset, weights, params, length, sums):
+def serial_values(tag, x, y, offset, weights, codes, params, length, sums):
     """The same by one thread: for small data, waking the others costs more than they save."""
     n = x.shape[1]
     for block in range(sums.shape[0]):
         start = block * length
-        block_values(tag, x, y, offset, weights, params, start, min(n, start + length), sums[block])
+        block_values(tag, x, y, offset, weights, codes, params, start, min(n, start + length), sums[block])
 
 
 @compiled(parallel=True)
-def derivatives(tag, x, y, offset, weights, params, length, sums, gradients, curvatures):
-    """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p)."""
+def derivatives(tag, x, y, offset, weights, codes, params, length, sums, gradients, curvatures, by_group):
+    """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p).
+
+    By group (groups + blocks, k, p + 2): minus the mixed derivatives with the coefficients, the first derivative, and
+    minus the second. Since codes ascend, the part of group g in block b has place g + b to itself.
+    """
     p, n = x.shape
     for block in prange(sums.shape[0]):
         buffers = np.empty((4, CHUNK))
@@ -144,7 +155,7 @@ def derivatives(tag, x, y, offset, weights, params, length, sums, gradients, cur
             size = high - low
             eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
             for k in range(params.shape[0]):
-                predictor(x, offset, params[k], low, high, eta)
+                predictor(x, offset, codes, params[k], low, high, eta)
                 sums[block, k] += chunk_derivatives(tag, y[low:high], eta, _part(weights, low, high), first, second)
                 for a in range(p):
                     xa = x[a, low:high]
@@ -154,6 +165,17 @@ def derivatives(tag, x, y, offset, weights, params, length, sums, gradients, cur
                         scaled[i] = second[i] * xa[i]
                     gradients[block, k, a] += slope
                     _dots(scaled, x, low, high, curvatures[block, k, a, : a + 1])
+                if codes is not None:
+                    begin = low
+                    while begin < high:
+                        end = begin + 1
+                        while end < high and codes[end] == codes[begin]:
+                            end += 1
+                        out, here = by_group[codes[begin] + block, k], slice(begin - low, end - low)
+                        _dots(second[here], x, begin, end, out[:p])
+                        out[p] += first[here].sum()
+                        out[p + 1] += second[here].sum()
+                        begin = end
 
 
 @compiled()
@@ -185,14 +207,14 @@ def _dots(scaled, x, start, stop, out):
 
 
 @compiled(parallel=True)
-def predictors(x, offset, params, length, eta):
+def predictors(x, offset, codes, params, length, eta):
     """The linear predictor of every row and parameter vector: eta (k, n)."""
     n = x.shape[1]
     for block in prange(-(-n // length)):
         for start in range(block * length, min(n, (block + 1) * length), CHUNK):
             stop = min(n, start + CHUNK)
             for k in range(params.shape[0]):
-                predictor(x, offset, params[k], start, stop, eta[k, start:stop])
+                predictor(x, offset, codes, params[k], start, stop, eta[k, start:stop])
 
 
 @compiled()
@@ -226,6 +248,31 @@ def serial_moved_values(tag, y, eta, column, weights, chains, steps, length, sum
     for block in range(sums.shape[0]):
         start = block * length
         block_moved_values(tag, y, eta, column, weights, chains, steps, start, min(n, start + length), sums[block])
+
+
+@compiled()
+def block_shifted_values(tag, y, eta, weights, chains, steps, start, stop, sums):
+    """By how much the log-likelihood of the rows start..stop grows when eta[chains[k]] grows by steps[k]."""
+    buffer = np.empty(CHUNK)
+    sums[:] = 0.0
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        moved = buffer[: high - low]
+        for k in range(chains.size):
+            here, step = eta[chains[k], low:high], steps[k]
+            for i in range(moved.size):
+                moved[i] = here[i] + step
+            part = _part(weights, low, high)
+            sums[k] += chunk_value(tag, y[low:high], moved, part) - chunk_value(tag, y[low:high], here, part)
+
+
+@compiled(parallel=True)
+def shifted_values(tag, y, eta, weights, chains, steps, start, stop, length, sums):
+    """The same by blocks: sums (blocks, k)."""
+    for block in prange(sums.shape[0]):
+        low = start + block * length
+        high = min(stop, low + length)
+        block_shifted_values(tag, y, eta, weights, chains, steps, low, high, sums[block])
 
 
 @compiled(parallel=True)

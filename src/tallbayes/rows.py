@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import rowmath
 from tallbayes.families import Family, Tag
+from tallbayes.group_remainders import GroupRemainders
 from tallbayes.remainders import Remainders
 from tallbayes.rowmath import ONE_PASS, SERIAL
 from tallbayes.systematic import systematic
@@ -29,11 +30,16 @@ Integers = NDArray[np.intp]
 
 
 class Derivatives(NamedTuple):
-    """Value, gradient and minus the curvature of the log-likelihood, for each of k parameter vectors."""
+    """Value, gradient and minus the curvature of the log-likelihood, for each of k parameter vectors.
+
+    Where rows come in groups, gradient and curvature are those of the coefficients, and `by_group` has for each group's
+    effect minus the mixed derivatives with the coefficients, the first derivative, and minus the second.
+    """
 
     value: Array  # (k,)
     gradient: Array  # (k, p)
     curvature: Array  # (k, p, p)
+    by_group: Array | None = None  # (k, groups, p + 2)
 
 
 class LogLikelihood(NamedTuple):
@@ -54,6 +60,10 @@ COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplic
 class MemoryRows:
     """Rows in memory: x (p, n) with one contiguous run a column, outcomes, and optional weights, offset and strata.
 
+    Rows may come in groups, with an effect each: `group` names the stratum that has their numbers, in ascending order,
+    so that a group's rows are contiguous. A parameter vector is then (coefficients, effects, log of the effects' sd);
+    the last makes it the whole state of a chain, and does not touch the rows.
+
     >>> rows = MemoryRows(x=[[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]], y=[0.0, 1.0, 1.0])
     >>> from tallbayes.families import Logit
     >>> rows.sum(LogLikelihood(Logit()), [[0.0, 0.0], [0.5, 0.5]]).round(3)
@@ -69,6 +79,8 @@ class MemoryRows:
         weights: ArrayLike | None = None,
         offset: ArrayLike | None = None,
         strata: Mapping[str, ArrayLike] | None = None,
+        group: str | None = None,
+        groups: int = 0,
     ) -> None:
         self._x = np.ascontiguousarray(x, dtype=float)
         self._y = np.ascontiguousarray(y, dtype=float)
@@ -79,11 +91,20 @@ class MemoryRows:
         for name, values in given:
             if values is not None and values.shape != (self.size,):
                 raise ValueError(f"{name} has shape {values.shape}, but there are {self.size} rows")
+        self._group, self.groups = group, groups
+        self._codes = None if group is None else self._strata[group].astype(np.int32)
+        self.starts = np.zeros(1, np.intp)  # where each group's rows begin, and where the last ends
+        if self._codes is not None:
+            if (np.diff(self._codes) < 0).any():
+                raise ValueError("rows must be sorted by their group")
+            self.starts = np.searchsorted(self._codes, np.arange(groups + 1))
         self._length = rowmath.block_length(self.size)
         self._blocks = -(-self.size // self._length)
         weighted = self._y if self._weights is None else self._weights * self._y
         # The gradient of sum(y_i eta_i): all that a canonical family needs of y.
         self._linear = rowmath.products(self._x, weighted, self._length)
+        if self._codes is not None:
+            self._linear = np.concatenate([self._linear, np.bincount(self._codes, weighted, groups), [0.0]])
         self._constant = 0.0
         if self._offset is not None:
             self._constant = float(rowmath.products(self._offset[None], weighted, self._length)[0])
@@ -99,6 +120,11 @@ class MemoryRows:
     def columns(self) -> int:
         """Number of columns of the design."""
         return int(self._x.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.columns if self._group is None else self.columns + self.groups + 1
 
     @property
     def total_weight(self) -> float:
@@ -117,10 +143,10 @@ class MemoryRows:
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
         """Sum of `f` over all rows for each parameter vector, in one pass."""
         params = self._vectors(params)
-        k, p = params.shape
+        k, p = len(params), self.columns
         self.count(self.size * k)
         values = np.empty((self._blocks, k))
-        data = (f.family, self._x, self._y, self._offset, self._weights, params)
+        data = (f.family, self._x, self._y, self._offset, self._weights, self._codes, params)
         linear = self.linear(f.family, params)
         if isinstance(f, LogLikelihood):
             if self.size * k <= SERIAL:
@@ -130,17 +156,33 @@ class MemoryRows:
                     rowmath.values(*data, self._length, values)
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
+        by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
         threads = get_num_threads()
         with ONE_PASS:
             set_num_threads(1 if self.size * k <= SERIAL else threads)
             try:
-                rowmath.derivatives(*data, self._length, values, gradients, lower)
+                rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
             finally:
                 set_num_threads(threads)
         curvature = lower.sum(0)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
-        slope = self._linear if f.family.canonical else 0.0
-        return Derivatives(linear + values.sum(0), slope + gradients.sum(0), curvature)
+        slope = self._linear if f.family.canonical else np.zeros(self.width)
+        found = Derivatives(linear + values.sum(0), slope[:p] + gradients.sum(0), curvature)
+        if by_group is None:
+            return found
+        joined = self._join_groups(by_group)
+        joined[..., p] += slope[p:-1]
+        return found._replace(by_group=joined)
+
+    def _join_groups(self, by_block: Array) -> Array:
+        """(groups + blocks, k, ...) -> (k, groups, ...): what the blocks have of each group, in the order of blocks."""
+        assert self._codes is not None
+        joined = np.zeros((self.groups, *by_block.shape[1:]))
+        for block in range(self._blocks):
+            start, stop = block * self._length, min(self.size, (block + 1) * self._length)
+            first, last = self._codes[start], self._codes[stop - 1] + 1
+            joined[first:last] += by_block[first + block : last + block]
+        return np.ascontiguousarray(joined.swapaxes(0, 1))
 
     def track(self, family: Tag, theta: Array) -> Track:
         """Follow chains, one a row of theta, that move one column at a time."""
@@ -155,6 +197,13 @@ class MemoryRows:
         """Total weight of each stratum."""
         codes, index = np.unique(self._stratum(by), return_inverse=True)
         return dict(zip(codes.tolist(), np.bincount(index, self._weights).tolist(), strict=True))
+
+    def group_totals(self) -> tuple[Array, Array]:
+        """Total weight and weighted sum of the outcomes of each group."""
+        weights = np.ones(self.size) if self._weights is None else self._weights
+        assert self._codes is not None
+        total, outcome = (np.bincount(self._codes, w, self.groups).astype(float) for w in (weights, weights * self._y))
+        return total, outcome
 
     def largest(self) -> Array:
         """The largest absolute value of each column."""
@@ -174,6 +223,13 @@ class MemoryRows:
         with ONE_PASS:
             return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
 
+    def group_remainders(self, family: Tag, theta: Array, shares: Array, sd: Array, factor: Array) -> GroupRemainders:
+        """The same where rows come in groups; shares, sd and factor are those of an `arrow`."""
+        assert self._codes is not None
+        self.count(3 * self.size)
+        data = (self._x, self._y, self._weights, self._offset, self._codes, self.starts)
+        return GroupRemainders(family, *data, theta, shares, sd, factor, self._length, self._join_groups)
+
     def take(self, chosen: Integers) -> MemoryRows:
         """Some of the rows, with their weights."""
         self.count(chosen.size)
@@ -185,13 +241,15 @@ class MemoryRows:
         rng: np.random.Generator,
         by: str | None = None,
         weight: Array | None = None,
+        cases: bool = False,
     ) -> MemoryRows:
         """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows.
 
         Rows are included with probability proportional to `weight` (default: the row's own weight), those with the
         largest weights for certain; the subsample's weights are those of the rows over these probabilities. `by`
         names a stratum column, or "outcome"; then `size` is what to take from each stratum: one number, or one per
-        stratum code (a stratum not named is taken whole).
+        stratum code (a stratum not named is taken whole). With `cases`, rows with an outcome above zero are all taken
+        besides.
 
         >>> rows = MemoryRows(x=np.ones((1, 1000)), y=np.arange(1000) % 10 == 0)
         >>> sub = rows.sample({0: 100}, np.random.default_rng(1), by="outcome")
@@ -209,6 +267,9 @@ class MemoryRows:
             codes = self._stratum(by)
             for code in np.unique(codes):
                 members = np.flatnonzero(codes == code)
+                if cases:
+                    parts.append((members[self._y[members] > 0], np.ones(int((self._y[members] > 0).sum()))))
+                    members = members[self._y[members] == 0]
                 take = size.get(int(code), members.size) if isinstance(size, Mapping) else size
                 parts.append(systematic(members, measure, take, rng))
             chosen = np.concatenate([part[0] for part in parts])
@@ -269,12 +330,17 @@ class MemoryRows:
         return [*self._x, self._y, *offset, *self._strata.values()]
 
     def _subset(self, chosen: Integers, weights: Array) -> MemoryRows:
+        if self._group is not None:  # whose rows stay together
+            order = np.argsort(chosen, kind="stable")
+            chosen, weights = chosen[order], weights[order]
         return MemoryRows(
             self._x[:, chosen],
             self._y[chosen],
             None if (weights == 1).all() else weights,
             None if self._offset is None else self._offset[chosen],
             {name: codes[chosen] for name, codes in self._strata.items()},
+            self._group,
+            self.groups,
         )
 
     def _stratum(self, by: str) -> Integers:
@@ -287,8 +353,8 @@ class MemoryRows:
     def _vectors(self, params: ArrayLike) -> Array:
         """Parameter vectors as rows of a contiguous array; compiled loops do not check their width."""
         params = np.ascontiguousarray(np.atleast_2d(params), dtype=float)
-        if params.shape[1] != self.columns:
-            raise ValueError(f"a parameter vector has {params.shape[1]} entries, but there are {self.columns} columns")
+        if params.shape[1] != self.width:
+            raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {self.width}")
         return params
 
     def _predictors(self, params: ArrayLike) -> Array:
@@ -296,5 +362,5 @@ class MemoryRows:
         self.count(self.size * len(params))
         eta = np.empty((len(params), self.size))
         with ONE_PASS:
-            rowmath.predictors(self._x, self._offset, params, self._length, eta)
+            rowmath.predictors(self._x, self._offset, self._codes, params, self._length, eta)
         return eta

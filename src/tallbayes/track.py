@@ -18,8 +18,9 @@ Integers = NDArray[np.intp]
 class Track:
     """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
 
-    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all. Rounding
-    errors pile up with the moves; `refresh` computes the predictors anew.
+    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all; the effect of
+    a group moves its own rows only, and the effects' sd none. Rounding errors pile up with the moves; `refresh`
+    computes the predictors anew.
     """
 
     def __init__(self, rows: Any, family: Tag, theta: Array) -> None:
@@ -35,7 +36,9 @@ class Track:
     def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
         """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
         rows = self._rows
-        steps = self._steps(theta, column, chains)
+        column, steps = self._moved(theta, column, chains)
+        if column >= rows.columns:
+            return np.asarray(self.value[chains] + self._shifted(column - rows.columns, chains, steps))
         rows.count(rows.size * chains.size)
         values = np.empty((rows._blocks, chains.size))
         data = (self._family, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
@@ -49,13 +52,39 @@ class Track:
     def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
         """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
         rows = self._rows
-        steps = self._steps(theta, column, chains)
-        with ONE_PASS:
-            rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
+        column, steps = self._moved(theta, column, chains)
+        if column < rows.columns:
+            with ONE_PASS:
+                rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
+        else:
+            for chain, step in zip(chains, steps, strict=True):
+                self._eta[chain, self._members(column - rows.columns)] += step
         self._theta[chains, column] = theta[chains, column]
         self.value[chains] = value
 
-    def _steps(self, theta: Array, column: int | None, chains: Integers) -> Array:
+    def _members(self, group: int) -> slice:
+        """The rows of a group; of the effects' sd, which comes behind the groups, none."""
+        starts = self._rows.starts
+        return slice(int(starts[group]), int(starts[min(group + 1, self._rows.groups)]))
+
+    def _shifted(self, group: int, chains: Integers, steps: Array) -> Array:
+        """By how much the log-likelihood grows when the effect of a group does: only its rows are looked at."""
+        rows, members = self._rows, self._members(group)
+        size = members.stop - members.start
+        rows.count(2 * size * chains.size)
+        data = (self._family, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
+        if size * chains.size <= SERIAL:
+            sums = np.empty((1, chains.size))
+            rowmath.block_shifted_values(*data, sums[0])
+        else:
+            sums = np.empty((-(-size // rows._length), chains.size))
+            with ONE_PASS:
+                rowmath.shifted_values(*data, rows._length, sums)
+        slope = rows._linear[rows.columns + group] if self._family.canonical else 0.0
+        return np.asarray(steps * slope + sums.sum(0))
+
+    def _moved(self, theta: Array, column: int | None, chains: Integers) -> tuple[int, Array]:
+        """The column, and how far each chain moves in it."""
         if column is None:
             raise ValueError("a track serves moves of one column only")
-        return np.asarray(theta[chains, column] - self._theta[chains, column])
+        return column, np.asarray(theta[chains, column] - self._theta[chains, column])

@@ -60,29 +60,29 @@ def _table(weights, table, stack):
 
 
 @compiled(parallel=True)
-def _tables(weights, length, table, totals):
-    """One table a block."""
-    n = weights.size
+def tables(weights, starts, table, totals):
+    """One table a block, of the rows from its start to that of the next; and the sum of each block's weights."""
     for block in prange(totals.size):
-        start, stop = block * length, min(n, (block + 1) * length)
-        totals[block] = _table(weights[start:stop], table[start:stop], np.empty(length, np.int32))
+        start, stop = starts[block], starts[block + 1]
+        totals[block] = _table(weights[start:stop], table[start:stop], np.empty(stop - start, np.int32))
 
 
 @compiled()
-def _pick(table, rng):
+def pick(table, rng):
+    """An entry of an alias table."""
     place = rng.random() * table.shape[0]
     i = min(int(place), table.shape[0] - 1)
     return i if place - i < table[i, 0] else int(table[i, 1])
 
 
 @compiled()
-def _draw(table, blocks, length, x, y, offset, bounds, theta, rng, pool):
+def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool):
     """Draw rows into the pool: first a block, then a row of it."""
-    p, n = x.shape
+    p = x.shape[0]
     chosen = np.empty(pool.y.size, np.int64)
     for k in range(chosen.size):
-        start = _pick(blocks, rng) * length
-        chosen[k] = start + _pick(table[start : min(n, start + length)], rng)
+        block = pick(blocks, rng)
+        chosen[k] = starts[block] + pick(table[starts[block] : starts[block + 1]], rng)
     for j in range(p):
         column = x[j]
         for k in range(chosen.size):
@@ -114,10 +114,11 @@ class Urn:
     ) -> None:
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
-        self._rows, self._theta, self._length, self._count = (x, y, offset, bounds), theta, length, count
-        self._table, totals = np.empty((y.size, 2)), np.empty(-(-y.size // length))
+        self._rows, self._theta, self._count = (x, y, offset, bounds), theta, count
+        self._starts = np.append(np.arange(0, y.size, length), y.size)
+        self._table, totals = np.empty((y.size, 2)), np.empty(self._starts.size - 1)
         with ONE_PASS:
-            _tables(weights, length, self._table, totals)
+            tables(weights, self._starts, self._table, totals)
         self._blocks = np.empty((totals.size, 2))
         self.total = float(_table(totals, self._blocks, np.empty(totals.size, np.int32)))
 
@@ -127,5 +128,5 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
         self._count(size)
         pool = Pool(np.empty((size, self._theta.size)), np.empty(size), np.empty(size), np.empty(size))
-        _draw(self._table, self._blocks, self._length, *self._rows, self._theta, rng, pool)
+        _draw(self._table, self._blocks, self._starts, *self._rows, self._theta, rng, pool)
         return pool

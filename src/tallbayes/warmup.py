@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tallbayes.kernels import Draws
+from tallbayes.kernels.grouped import Grouped
+from tallbayes.kernels.grouped_loop import COEFFICIENTS, SCALE, Aim, whitened
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
@@ -37,11 +39,17 @@ NEARLY_BEST = 0.97  # the smallest step with this share of the best efficiency i
 TRIALS = 4  # each twice as long as the one before; together half of the warm-up
 SHORTER = (1.0, 0.6, 0.35, 0.2, 0.12)  # steps of autoregressive proposals that are tried
 STEP_COST = 10  # what a step of the thinned kernel costs besides its rows, in rows
+LONGER = (1, 1, 2, 2, 3)  # trials of the thinned kernel for groups; together half of the warm-up
+CORRELATED = 10  # draws of a trial that are worth one
+WALKS = 0.35  # acceptance that the walk in log tau should have
+GOOD, RARELY = 0.5, 0.15  # acceptance of the coefficients with which nothing is changed, and steps are made shorter
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 
 
 def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, Any]:
     """Use `draws` steps to tune the proposal's scale, if it has one, and to settle; the kernel returned is final."""
+    if isinstance(kernel, Grouped):
+        return _tune_grouped(kernel, state, draws, advance)
     if isinstance(kernel, Thinned):
         return _tune_thinned(kernel, state, draws, advance)
     shortest = draws // (2 * (2**TRIALS - 1))
@@ -86,6 +94,40 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
     if draws > 0:
         state, _ = advance(chosen, state, draws)
     return chosen, state
+
+
+def _tune_grouped(kernel: Grouped, state: Any, draws: int, advance: Advance) -> tuple[Grouped, Any]:
+    """Learn where the coefficients are, which small groups move away from the expansion, and how far tau can go.
+
+    Given effects and tau, z of the coefficients would be standard normal if the expansion were all; its mean and
+    covariance in a trial, drawn towards that, are where the next one makes its proposals, unless they are accepted well
+    as it is. The coefficients' slope on log tau tells how to drag them along.
+    """
+    shortest = draws // (2 * sum(LONGER))
+    for length in LONGER if shortest else ():
+        state, seen = advance(kernel, state, shortest * length)
+        draws -= shortest * length
+        kernel = replace(kernel, aim=_aim(kernel, seen))
+    if draws > 0:
+        state, _ = advance(kernel, state, draws)
+    return kernel, state
+
+
+def _aim(kernel: Grouped, seen: Draws) -> Aim:
+    aim, p = kernel.aim, kernel.mode.at.beta.size
+    settled = seen.theta[len(seen.theta) // 3 :].reshape(-1, seen.theta.shape[2])
+    accepted, worth = seen.screened.mean((0, 2)), len(settled) / CORRELATED
+    log_tau = settled[:, -1] - settled[:, -1].mean()
+    drag = log_tau @ settled[:, :p] / max(float(log_tau @ log_tau), np.finfo(float).tiny) * worth / (worth + p)
+    aim = aim._replace(step=aim.step * float(np.clip(accepted[SCALE] / WALKS, 0.5, 2.0)), drag=drag)
+    if accepted[COEFFICIENTS] >= GOOD or len(settled) < 2:  # what a trial says is too noisy to better that
+        return aim
+    z = whitened(kernel.target, settled)
+    covariance = (worth * np.cov(z, rowvar=False).reshape(p, p) + p * np.eye(p)) / (worth + p)
+    spread = np.asarray(np.linalg.cholesky(covariance), dtype=float)
+    back = np.asarray(np.linalg.inv(spread), dtype=float)
+    nearer = aim.moves._replace(step=aim.moves.step * (0.6 if accepted[COEFFICIENTS] < RARELY else 1.0))
+    return aim._replace(moves=nearer, shift=z.mean(0), spread=spread, back=back)
 
 
 def _factor(kernel: Any, draws: Draws) -> Array:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tallbayes.kernels import Draws, Streams, decide, first_log_ratio
 from tallbayes.likelihood import Follower
 from tallbayes.models.glm import GLM
-from tallbayes.proposals import Independence, Proposal
+from tallbayes.proposals import Proposal, Start
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Metropolis:
 
     model: GLM
     proposal: Proposal
-    initial: Independence
+    initial: Start
     why: str = ""  # it was chosen
     exact = True
     name = "mh"

@@ -152,10 +152,7 @@ class Thinned:
             )  # fmt: skip
             if why == DONE:
                 return chain, theta, log_ratios, accepted
-            if why == BROKEN_BOUND:
-                raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
-            if why == BAD_RATE:
-                raise FloatingPointError("the rate at which rows are drawn is not a number")
+            refuse(why)
             if why == NEEDS_PASS:
                 self._decide_on_all_rows(chain)
             else:
@@ -179,6 +176,14 @@ class Thinned:
             record[rest] = value - self.mode.log_likelihood - quadratic - record[always]
         record["log_ratio"] += record["new_rest"] - record["rest"]
         record["stage"] = DECIDE
+
+
+def refuse(why: int) -> None:
+    """Raise if the loop stopped because going on would be wrong."""
+    if why == BROKEN_BOUND:
+        raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
+    if why == BAD_RATE:
+        raise FloatingPointError("the rate at which rows are drawn is not a number")
 
 
 def no_rows(p: int) -> Pool:

@@ -139,7 +139,7 @@ def always_remainder(tag, target, z, delta):
     for j in range(p):
         params[0, j] = target.theta[j] + delta[j]
         linear += target.always_linear[j] * params[0, j]
-    block_values(tag, x, y, offset, weights, params, 0, x.shape[1], sums)
+    block_values(tag, x, y, offset, weights, None, params, 0, x.shape[1], sums)
     quadratic = 0.0
     for j in range(p):
         bend = 0.0
@@ -150,8 +150,8 @@ def always_remainder(tag, target, z, delta):
 
 
 @compiled()
-def propose(target, moves, z, rng, new):
-    """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio."""
+def propose(center, shape, moves, z, rng, new):
+    """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio, where p* is Gaussian around the center."""
     p = z.size
     u = rng.random()
     heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
@@ -161,26 +161,27 @@ def propose(target, moves, z, rng, new):
             squares += rng.standard_normal() ** 2
         shrink = math.sqrt(moves.df / squares)
         for j in range(p):
-            new[j] = target.center[j] + shrink * rng.standard_normal()
+            new[j] = center[j] + shrink * rng.standard_normal()
     elif walk:
-        new[:] = z
+        for j in range(p):
+            new[j] = z[j]
         new[min(p - 1, int(p * rng.random()))] += moves.scale * (2.0 * rng.random() - 1.0)
     elif moves.step == 1.0:
-        draw(target.shape, rng, new)
+        draw(shape, rng, new)
     else:
         kept = math.sqrt(1.0 - moves.step * moves.step)
         for j in range(p):
-            new[j] = target.center[j] + kept * (z[j] - target.center[j]) + moves.step * rng.standard_normal()
+            new[j] = center[j] + kept * (z[j] - center[j]) + moves.step * rng.standard_normal()
         return 0.0  # reversible with respect to p*
     here, there = 0.0, 0.0
     for j in range(p):
-        here += (z[j] - target.center[j]) ** 2
-        there += (new[j] - target.center[j]) ** 2
+        here += (z[j] - center[j]) ** 2
+        there += (new[j] - center[j]) ** 2
     log_ratio = 0.5 * (here - there)
     if heavy:
         log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
     elif not walk:
-        log_ratio += log_density(target.shape, z) - log_density(target.shape, new)
+        log_ratio += log_density(shape, z) - log_density(shape, new)
     return log_ratio
 
 
@@ -195,7 +196,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
     p = z.size
     while done < log_ratios.size:
         if record.stage == PROPOSE:
-            log_ratio = propose(target, moves, z, first, new)
+            log_ratio = propose(target.center, target.shape, moves, z, first, new)
             to_theta(target, new, new_delta)
             if target.corrected:
                 log_ratio += prior_correction(target, new_delta) - prior_correction(target, delta)
@@ -277,18 +278,25 @@ def log_weights(tag, target, pool, z):
 
 
 @compiled()
-def profile(tag, target, y, eta, moves, weights, grid):
-    """log p / p* along each axis, (p, grid); a unit of z moves the eta of the weighted rows by `moves` (rows, p)."""
+def profile(tag, y, eta, moves, weights, grid):
+    """Sums of remainders along each axis, (p, grid); a unit of z moves the weighted rows' eta by `moves` (rows, p)."""
     p = moves.shape[1]
-    out, delta = np.zeros((p, grid.size)), np.empty(p)
+    out = np.zeros((p, grid.size))
     for k in range(p):
         for i in range(y.size):
             if moves[i, k] != 0.0:
                 for g in range(grid.size):
                     out[k, g] += weights[i] * remainder(tag, y[i], eta[i], grid[g] * moves[i, k])
-        if target.corrected:
+    return out
+
+
+@compiled()
+def prior_profile(target, axes, grid):
+    """The prior's correction along each axis, (p, grid); a unit of z moves the coefficients by a row of `axes`."""
+    p = axes.shape[0]
+    out = np.zeros((p, grid.size))
+    if target.corrected:
+        for k in range(p):
             for g in range(grid.size):
-                for j in range(p):
-                    delta[j] = target.factor[k, j] * grid[g]
-                out[k, g] += prior_correction(target, delta)
+                out[k, g] = prior_correction(target, axes[k] * grid[g])
     return out

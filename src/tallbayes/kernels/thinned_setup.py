@@ -15,7 +15,7 @@ from scipy.special import fdtrc, gammaincc
 from tallbayes.kernels import shape as shapes
 from tallbayes.kernels.shape import Shape
 from tallbayes.kernels.thinned import Thinned, no_rows
-from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, profile
+from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 from tallbayes.remainders import Remainders
@@ -46,9 +46,9 @@ def pass_cost(rows: float, columns: int) -> float:
     return rows * (ROW + columns)
 
 
-def event_cost(events: float, columns: int) -> float:
-    """What some events cost."""
-    return events * (EVENT + EVENT_COLUMN * columns)
+def event_cost(columns: int) -> float:
+    """What an event costs."""
+    return EVENT + EVENT_COLUMN * columns
 
 
 class Plan(NamedTuple):
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
     def cost(self, size: int, columns: int) -> float:
         """In units of one row and column of a pass."""
-        return pass_cost(self.always + self.outside * size, columns) + event_cost(self.events, columns)
+        return pass_cost(self.always + self.outside * size, columns) + self.events * event_cost(columns)
 
 
 class Outlook(NamedTuple):
@@ -99,7 +99,7 @@ def expand(
     """
     p = mode.theta.size
     if threshold is None:
-        threshold = pass_cost(1.0, p) / event_cost(1.0, p)
+        threshold = pass_cost(1.0, p) / event_cost(p)
     remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
     given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
     gaussian = shapes.fit_shape(
@@ -159,9 +159,8 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
     target, p = kernel.target, kernel.mode.theta.size
     x, y, offset, weights = target.always
     pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
-    excess = profile(
+    excess = prior_profile(target, target.factor, PROFILED) + profile(
         kernel.model.family.tag,
-        target,
         np.concatenate([y, pool.y]),
         np.concatenate([kernel.mode.theta @ x + (0.0 if offset is None else offset), pool.eta]),
         np.concatenate([x.T, pool.x]) @ kernel.mode.factor,
@@ -170,8 +169,13 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
         ),
         PROFILED,
     )
+    return shape_of(excess, target.center)
+
+
+def shape_of(excess: Array, center: Array) -> Shape:
+    """Densities that exceed Gaussians around a center by so much, on the grid PROFILED."""
     log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
-    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - target.center[:, None]) ** 2)
+    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2)
 
 
 def _plan(size: int, radii: Array, expected: Array, points: Array, moves: Moves) -> Plan:
@@ -208,7 +212,7 @@ def _build(
         worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
         if not worst <= 1:
             raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
-    limit = pass_cost(rows.size, p) / event_cost(1.0, p)
+    limit = pass_cost(rows.size, p) / event_cost(p)
     target = _target(model, mode, chosen, total, plan.radius, limit, shape)
     return Thinned(model, mode, target, urn, moves, int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD)))
 

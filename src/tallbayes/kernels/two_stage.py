@@ -31,7 +31,7 @@ from tallbayes.kernels import Draws, Streams, decide, first_log_ratio, second_lo
 from tallbayes.kernels.metropolis import REFRESH
 from tallbayes.likelihood import Follower
 from tallbayes.models.glm import GLM
-from tallbayes.proposals import Independence, Proposal
+from tallbayes.proposals import Proposal, Start
 from tallbayes.surrogates import Surrogate
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ class TwoStage:
     model: GLM
     surrogate: Surrogate
     proposal: Proposal
-    initial: Independence
+    initial: Start
     subchain: int | None = None
     why: str = ""  # it was chosen
     exact = True

@@ -34,6 +34,8 @@ class GLM:
     array([-2.773])
     """
 
+    grouped = False
+
     def __init__(
         self,
         formula: str,
@@ -53,9 +55,19 @@ class GLM:
             frame = read(data, list(dict.fromkeys([*Formula.parse(formula).columns, *named, *strata])))
             check(frame)
             learned, x, y = Formula.learn_checked(formula, frame)
+            if self.grouped != (learned.group is not None):
+                needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
+                raise ValueError(
+                    f"the formula {formula!r} has {needs} group term (1 | g); {is_for} is for such formulas"
+                )
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
+            if learned.group is not None:
+                codes[learned.group] = learned.group_codes(frame)
             per_row = _per_row(frame, y.size, weights=weights, offset=offset, trials=trials, exposure=exposure)
-            self._set(x, y, kind, prior, learned.coefficients, learned.outcome, codes, **per_row)
+            self._set(
+                x, y, kind, prior, learned.coefficients, learned.outcome, codes,
+                group=learned.group, levels=learned.group_levels, **per_row,
+            )  # fmt: skip
         self.formula: Formula | None = learned
         self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
@@ -82,6 +94,22 @@ class GLM:
         ('x0', 'x1')
         """
         self = cls.__new__(cls)
+        self._from_arrays(X, y, family, prior, coefficients=coefficients, weights=weights, offset=offset)
+        return self
+
+    def _from_arrays(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        family: str | Family,
+        prior: AnyPrior | None,
+        coefficients: Sequence[str] | None,
+        weights: ArrayLike | None,
+        offset: ArrayLike | None,
+        codes: Mapping[str, Any] | None = None,
+        levels: Sequence[Any] = (),
+    ) -> None:
+        """`codes`, if any, has the group of each row by the group's name."""
         phases = Phases()
         with phases("design"):
             x, outcome = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
@@ -100,9 +128,9 @@ class GLM:
                     "instead of trials, or offset=np.log(exposure)"
                 )
             per_row = _per_row(None, outcome.size, weights=weights, offset=offset)
-            self._set(x.T, outcome, kind, prior, names, "y", {}, **per_row)
+            group = next(iter(codes), None) if codes else None
+            self._set(x.T, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
-        return self
 
     def _set(
         self,
@@ -117,11 +145,15 @@ class GLM:
         offset: Array | None,
         trials: Array | None = None,
         exposure: Array | None = None,
+        *,
+        group: str | None,
+        levels: Sequence[Any],
     ) -> None:
         """What the two ways to make a model have in common, from the design on."""
         self.family = family
         self.coefficients: tuple[str, ...] = tuple(coefficients)
         self.prior = Prior.of(prior, self.coefficients)
+        self._group, self.levels = group or "", tuple(levels)
         self.has_offset = offset is not None
         self.observations = y.size
         if exposure is not None:
@@ -147,12 +179,14 @@ class GLM:
             codes = {name: np.tile(code, 2) for name, code in codes.items()}
         else:
             family.check(heard(y), outcome)
-        if weights is not None and not weights.all():
-            keep = weights > 0
-            x, y, weights = x[:, keep], y[keep], weights[keep]
-            offset = None if offset is None else offset[keep]
+        keep = np.arange(y.size) if weights is None else np.flatnonzero(weights)
+        if group is not None:
+            keep = keep[_order(codes[group][keep], len(levels))]
+        if keep.size < y.size or group is not None:
+            x, y = np.take(x, keep, axis=1), y[keep]
+            weights, offset = (None if part is None else part[keep] for part in (weights, offset))
             codes = {name: code[keep] for name, code in codes.items()}
-        self.rows = MemoryRows(x, y, weights, offset, codes).collapsed()
+        self.rows = MemoryRows(x, y, weights, offset, codes, group, len(levels)).collapsed()
         self.rows.touched = 0
 
     def log_likelihood(self, params: ArrayLike) -> Array:
@@ -164,6 +198,15 @@ class GLM:
         found: Derivatives = self.rows.sum(LogLikelihoodDerivatives(self.family.tag), params)
         return found
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector."""
+        return self.coefficients
+
+    def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
+        return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
+
     def log_prior(self, params: Array) -> Array:
         """Log prior density of each parameter vector."""
         return self.prior.log_density(params)
@@ -171,6 +214,11 @@ class GLM:
     def follow(self, theta: Array, by_column: bool) -> Follower:
         """The log-likelihood of chains at the rows of theta, which move one column at a time or all at once."""
         return self.rows.track(self.family.tag, theta) if by_column else Direct(self.log_likelihood, theta)
+
+
+def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
+    """The order that brings each group's rows together; small numbers are sorted fastest."""
+    return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")
 
 
 def _per_row(frame: Any, size: int, **given: Any) -> dict[str, Array | None]:

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.group_mode import AnyMode
 from tallbayes.likelihood import Direct, Follower
-from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Surrogate(Protocol):
 class Description(Protocol):
     """Says which surrogate to build."""
 
-    def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Surrogate:
+    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> Surrogate:
         """Build it once, before sampling."""
 
 
@@ -72,7 +72,7 @@ class Custom:
 
 
 def build(
-    chosen: Description | Callable[[Array], float], model: GLM, mode: Mode, rng: np.random.Generator
+    chosen: Description | Callable[[Array], float], model: GLM, mode: AnyMode, rng: np.random.Generator
 ) -> Surrogate:
     """The surrogate that a description, or any function of the parameters, stands for."""
     if hasattr(chosen, "build"):

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.group_mode import AnyMode
 from tallbayes.likelihood import Direct, Follower
-from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 from tallbayes.rows import LogLikelihood, MemoryRows
 
@@ -59,7 +59,7 @@ class Subsample:
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
+    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the subsample."""
         _check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
         return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag, str(self))
@@ -80,7 +80,7 @@ class CaseControl:
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
+    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
         rows = model.rows
         zeros = max(rows.count_by("outcome")[0], rows.weight_by("outcome")[0])
@@ -96,17 +96,23 @@ class CaseControl:
 
 @dataclass(frozen=True)
 class Stratified:
-    """`size` rows from each level of the column `by`, scaled up; smaller levels are taken whole."""
+    """`size` rows from each level of the column `by`, scaled up; smaller levels are taken whole.
+
+    Rows with an outcome above zero, which are rare in tall data and say most, are all kept besides, unless `cases` is
+    False. With `by` the group of a hierarchical model this is the paper's surrogate for it.
+    """
 
     size: int
     by: str
+    cases: bool = True
 
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> SubsampleSurrogate:
+    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
-        return SubsampleSurrogate(model.rows.sample(self.size, rng, by=self.by), model.family.tag, str(self))
+        rows = model.rows.sample(self.size, rng, by=self.by, cases=self.cases)
+        return SubsampleSurrogate(rows, model.family.tag, str(self))
 
 
 def _check_size(size: int) -> None:

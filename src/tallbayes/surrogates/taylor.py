@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
+from tallbayes.group_mode import AnyMode
 from tallbayes.likelihood import Direct, Follower
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
@@ -38,8 +39,10 @@ class Taylor:
         if not (whole and self.remainders >= 0):
             raise ValueError(f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}")
 
-    def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
+    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
         """Choose the rows, if any; the expansion itself is the mode's."""
+        if not isinstance(mode, Mode):
+            raise ValueError("tb.Taylor is for models without group terms; with them, use method='thinned'")
         plain = TaylorSurrogate(mode.theta, mode.log_likelihood, mode.gradient, mode.curvature)
         if self.remainders == 0:
             return plain

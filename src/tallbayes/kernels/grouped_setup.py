@@ -1,0 +1,143 @@
+"""Set-up of the thinned kernel for group effects: lengths, balls, rows that are always evaluated, and proposals.
+
+All choices rest on counts, never on a clock. None of them matters for what is sampled, only for how fast.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+
+from tallbayes.arrow import Arrow
+from tallbayes.group_mode import GroupMode
+from tallbayes.group_remainders import GroupRemainders
+from tallbayes.kernels import shape as shapes
+from tallbayes.kernels.grouped import Grouped
+from tallbayes.kernels.grouped_loop import Aim, GroupRows, GroupTarget
+from tallbayes.kernels.shape import Shape
+from tallbayes.kernels.thinned_loop import Moves, distance_bound, prior_profile, profile
+from tallbayes.kernels.thinned_setup import PROFILED, SHAPED_BY, event_cost, pass_cost, shape_of
+from tallbayes.systematic import systematic
+
+Array = NDArray[np.float64]
+
+WIDER = 1.25  # the tau for which lengths are measured, over the most probable: never less than one
+MOVES = Moves(step=1.0, heavy=0.02, walk=0.1, df=5, scale=2.0)
+WALK = 2.4  # step of the walk in log tau, in standard deviations of the expansion's posterior
+BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed a typical length
+OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian move then leaves it
+PAIRS = 64  # of points, for what is expected of a move
+MOVES_A_SWEEP = 3
+EVALUATED = 80.0  # what a remainder costs where all rows of a group are evaluated, beside the columns
+
+
+class Outlook(NamedTuple):
+    """What is expected of a sweep."""
+
+    always: float  # rows evaluated
+    events: float  # rows drawn
+
+
+def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[Grouped, Outlook]:
+    """The kernel for the expansion at the mode, and what is expected of it.
+
+    Rows that would be drawn more than `threshold` times a move are always evaluated: by default those for which that
+    is cheaper.
+    """
+    model, p = mode.model, mode.at.beta.size
+    arrow = mode.gaussian(WIDER * mode.tau)
+    remainders = model.rows.group_remainders(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
+    if threshold is None:
+        threshold = pass_cost(1.0, p) / event_cost(p)
+    # The weight v with which sqrt(v^2 a^2 + sd^2) |(z / v, t)| is least for typical lengths of z and t.
+    wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(remainders.typical, 1e-3 * arrow.sd))
+    spread = _spread(wide, p, rng)
+    radius, bounds = _balls(model.rows.starts, remainders, wide, spread, p)
+    weighted = remainders.weighted(bounds)
+    chosen = ~(weighted * remainders.each(spread) <= threshold)
+    drawn, always = remainders.split(bounds, chosen)
+    limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
+    rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
+    target = _target(mode, arrow, remainders, rows)
+    target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
+    center = mode.weights @ mode.scales
+    step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
+    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread))
+    aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
+    return Grouped(model, mode, target, aim), outlook
+
+
+def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
+    """The mean of B over moves of the coefficients and moves of an effect, by group."""
+    z, new_z = rng.standard_normal((2, PAIRS, p))
+    t, new_t = rng.standard_normal((2, PAIRS, 1))
+    own, new, jump = (np.linalg.norm(part, axis=1)[:, None] / wide for part in (z, new_z, new_z - z))
+    coefficients = distance_bound(np.hypot(own, t), np.hypot(new, t), jump)
+    effect = distance_bound(np.hypot(own, t), np.hypot(own, new_t), np.abs(new_t - t) + 0 * own)
+    return np.asarray((coefficients + effect).mean(0) / 2)
+
+
+def _balls(
+    starts: NDArray[np.intp], remainders: GroupRemainders, wide: Array, spread: Array, p: int
+) -> tuple[Array, Array]:
+    """The radius for which a group should cost least, and the bounds of all rows with it."""
+    radii = np.sqrt(p / wide**2 + 1) + BEYOND[:, None]
+    found = [remainders.bounds(wide, radius) for radius in radii]
+    events = np.array([remainders.by_group(remainders.weighted(bounds)) for bounds in found]) * spread
+    every = np.diff(starts) * (EVALUATED + 2 * p)
+    outside = OUTSIDE + MOVES.heavy * fdtrc(p, MOVES.df, (radii * wide) ** 2 / p)
+    best = (events * event_cost(p) + outside * every).argmin(0)
+    return radii[best, np.arange(best.size)], np.choose(remainders.each(best), found)
+
+
+def _shape(
+    mode: GroupMode, arrow: Arrow, remainders: GroupRemainders, target: GroupTarget, rng: np.random.Generator
+) -> Shape:
+    """The posterior's shape along each axis of the coefficients, seen on some rows."""
+    measure = remainders.coefficient_bounds
+    rows, scale = systematic(np.arange(measure.size), measure, SHAPED_BY, rng)
+    x, y, eta, weights, groups = remainders.looked_at(rows)
+    moves = np.ascontiguousarray((x - arrow.shares[groups]) @ arrow.factor)
+    seen = profile(mode.model.family.tag, y, eta, moves, weights * scale, PROFILED)
+    axes = np.ascontiguousarray(arrow.factor.T)
+    return shape_of(seen + prior_profile(target, axes, PROFILED), target.center)
+
+
+def _target(
+    mode: GroupMode,
+    arrow: Arrow,
+    remainders: GroupRemainders,
+    rows: GroupRows,
+) -> GroupTarget:
+    at, prior = mode.at, mode.model.prior
+    crossed = at.mixed.T @ arrow.shares
+    curved = (arrow.shares * at.effect_curvature[:, None]).T @ arrow.shares
+    return GroupTarget(
+        at.beta,
+        at.effects,
+        at.slope + prior.gradient(at.beta),
+        at.curvature + np.diag(prior.precision(at.beta)),
+        at.slope + prior.gradient(at.beta) - arrow.shares.T @ at.effect_slope,
+        at.curvature + np.diag(prior.precision(at.beta)) - crossed - crossed.T + curved,
+        arrow.shares,
+        arrow.shares.T @ arrow.shares,
+        at.mixed,
+        arrow.shares * at.effect_curvature[:, None] - at.mixed,
+        remainders.bends,
+        at.effect_slope,
+        at.effect_curvature,
+        arrow.precision,
+        prior.mean,
+        prior.scale,
+        prior.df,
+        prior.gradient(at.beta),
+        prior.precision(at.beta),
+        not prior.normal,
+        mode.model.group_prior.code,
+        np.zeros(at.beta.size),
+        shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (at.beta.size, 1))),
+        rows,
+    )
