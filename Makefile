@@ -10,7 +10,7 @@ demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
 
 test: lint
-	$(RUN)/python -m pytest -m "not long"
+	$(RUN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import bank, cold_start, design, loans, passes, scaling
+from benchmarks import bank, cold_start, design, hierarchical, loans, passes, scaling
 
-ALL = {"passes": passes, "design": design, "cold_start": cold_start, "loans": loans, "bank": bank, "scaling": scaling}
+ALL = {
+    "passes": passes,
+    "design": design,
+    "cold_start": cold_start,
+    "loans": loans,
+    "hierarchical": hierarchical,
+    "bank": bank,
+    "scaling": scaling,
+}
 
 if unknown := [name for name in sys.argv[1:] if name not in ALL]:
     sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")

@@ -19,6 +19,7 @@ from tallbayes import cli, datasets, methods
 from tallbayes.cli import main
 from tallbayes.data import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
+from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.priors import Normal, StudentT
 from tallbayes.result import example, load
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
@@ -150,6 +151,7 @@ def test_options_reach_the_front_door(calls):
             "data": "loans/*.csv",
             "family": Bernoulli(),
             "prior": None,
+            "group_prior": None,
             "method": "two-stage",
             "surrogate": Taylor(7),
             "proposal": "mixture",
@@ -242,6 +244,29 @@ def test_priors(calls, texts, prior):
     assert calls[0]["prior"] == prior
 
 
+@pytest.mark.parametrize(
+    ("text", "prior"),
+    [
+        ("half_cauchy(1)", HalfCauchy(1.0)),
+        (" Half_Normal( 2.5 ) ", HalfNormal(2.5)),
+        ("inverse_square(1e-2)", InverseSquare(0.01)),
+    ],
+)
+def test_group_priors(calls, text, prior):
+    done = run("fit", "data.csv", "y ~ x + (1 | g)", "--group-prior", text)
+    assert done.exit_code == 0, done.stderr
+    assert calls[0]["group_prior"] == prior
+
+
+def test_group_terms_reach_the_model(data, tmp_path):
+    frame = pd.read_csv(data)
+    frame["g"] = [f"g{i % 4}" for i in range(len(frame))]
+    frame.to_csv(tmp_path / "grouped.csv", index=False)
+    done = run("fit", tmp_path / "grouped.csv", "y ~ x + (1 | g)", *FEW, "--group-prior", "half_normal(0.001)")
+    assert "1|g_sigma" in done.stdout, done.stderr
+    assert "4 of 1|g" in done.stdout
+
+
 def test_priors_reach_the_model(data, tmp_path):
     run("fit", data, "y ~ x", *FEW, "--out", tmp_path / "fit.nc", "--prior", "x=normal(7, 0.001)")
     assert load(tmp_path / "fit.nc").summary().loc["x", "mean"] == pytest.approx(7, abs=0.01)
@@ -293,6 +318,10 @@ def test_warnings_are_lines(data, tmp_path):
         ["--surrogate", "subsample(many)"],
         ["--surrogate", "stratified(1000)"],
         ["--surrogate", "stratified(1000, )"],
+        ["--group-prior", "half_cauchy"],
+        ["--group-prior", "half_cauchy(one)"],
+        ["--group-prior", "half_normal(-1)"],
+        ["--group-prior", "cauchy(1)"],
         ["--prior", "normal"],
         ["--prior", "normal(0)"],
         ["--prior", "normal(0, one)"],

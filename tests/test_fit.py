@@ -203,11 +203,6 @@ def test_bad_data(data, message):
         quick(data=data)
 
 
-def test_group_terms_are_refused_clearly():
-    with pytest.raises(ValueError, match="hierarchical"):
-        quick("y ~ x + (1 | g)")
-
-
 @pytest.fixture(scope="module")
 def bank() -> pd.DataFrame:
     if "TALLBAYES_DATA" not in os.environ:

@@ -81,11 +81,19 @@ def test_all_rows_give_the_full_log_likelihood(name, models):
         assert surrogate.size == model.rows.size
 
 
+def zeros_by_bank(model):
+    """Rows with y=0 of each bank."""
+    rows = model.rows
+    return np.bincount(rows._strata["bank"], rows._y == 0)
+
+
 def test_sizes_and_counts(models):
     model, mode = models["plain"]
     ones = int(model.rows.weight_by("outcome")[1])
     banks = np.array(list(model.rows.weight_by("bank").values()))
-    sizes = {Subsample(50): 50, CaseControl(40): 40 + ones, Stratified(20, "bank"): np.minimum(banks, 20).sum()}
+    plain, kept = Stratified(20, "bank", cases=False), Stratified(20, "bank")
+    sizes = {Subsample(50): 50, CaseControl(40): 40 + ones, plain: np.minimum(banks, 20).sum()}
+    sizes[kept] = ones + np.minimum(zeros_by_bank(model), 20).sum()
     for chosen, size in sizes.items():
         surrogate = build(chosen, model, mode, np.random.default_rng(6))
         assert surrogate.size == size
@@ -96,12 +104,13 @@ def test_sizes_and_counts(models):
         assert model.rows.touched == before  # stage 1 touches surrogate rows only
 
 
-def test_case_control_keeps_the_ones_exactly(models):
+@pytest.mark.parametrize("chosen", [CaseControl(10), Stratified(3, "bank")], ids=str)
+def test_the_ones_are_kept_exactly(models, chosen):
     # Far out where every row says y=0 with certainty, the log-likelihood is that of the rows with y=1 alone.
     model, mode = models["plain"]
     far = np.zeros((1, mode.theta.size))
     far[0, 0] = -60.0
-    found = build(CaseControl(10), model, mode, np.random.default_rng(7)).log_likelihood(far)
+    found = build(chosen, model, mode, np.random.default_rng(7)).log_likelihood(far)
     assert found == pytest.approx(model.log_likelihood(far), rel=ROUNDING)
 
 

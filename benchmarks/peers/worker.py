@@ -1,8 +1,9 @@
 """One peer on the rows of a folder, in the peers' environment: `python worker.py PEER FOLDER [SECONDS]`.
 
-Reads X.npy, y.npy and mode.npy (the posterior mode), writes PEER.json and PEER.npy: the draws (chains, draws, p) of a
-sampler, the coefficients (p,) of a point estimate. Importing, and bringing the data into the layout that the peer
-likes best, come before the clock starts. Samplers also get the mode for nothing, and fit what they do into SECONDS.
+Reads X.npy, y.npy, mode.npy (the posterior mode) and, if there is one, groups.npy; writes PEER.json and PEER.npy: the
+draws (chains, draws, p) of a sampler, the coefficients (p,) of a point estimate. Importing, and bringing the data into
+the layout that the peer likes best, come before the clock starts. Samplers also get the mode for nothing, and fit what
+they do into SECONDS.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PRIOR_VARIANCE = 100.0
-WARMUP, DRAWS = 150, 150  # of NUTS, if time allows
-STEPS_GUESSED = 15  # leapfrog steps a draw of NUTS, to see what time allows
+GROUP_SCALE = 2.5  # of the half-Cauchy prior of the groups' standard deviation
 PYMHSS_SECONDS = 90
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10)
 DIGITS = 5e-4  # relative difference of numbers that agree to three significant digits
@@ -30,7 +30,19 @@ REPEATS = 3  # of a point estimate
 class Data(NamedTuple):
     X: np.ndarray  # (rows, columns) with contiguous columns
     y: np.ndarray
-    mode: np.ndarray
+    mode: np.ndarray  # (columns,), or coefficients, effects of the groups and log of their standard deviation
+    groups: np.ndarray | None = None  # 0 to groups - 1, where there are groups
+
+
+class Wanted(NamedTuple):
+    """What NUTS should do if time allows, and a guess of the leapfrog steps a draw to see what it allows."""
+
+    warmup: int
+    draws: int
+    steps: int
+
+
+NUTS, NUTS_GROUPS = Wanted(150, 150, 15), Wanted(500, 2_000, 31)
 
 
 class Outcome(NamedTuple):
@@ -43,13 +55,10 @@ class Outcome(NamedTuple):
 
 
 def numpyro(data: Data, limit: float, wide: bool) -> Outcome:
-    """NUTS as shipped (diagonal mass matrix), draw by draw as `MCMC.run` does it, so that it can stop in time."""
-    import jax
+    """NUTS on the coefficients."""
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
-    from numpyro.infer import NUTS
-    from numpyro.infer.util import log_density
 
     numpyro.enable_x64(wide)
     kind = jnp.float64 if wide else jnp.float32
@@ -59,32 +68,82 @@ def numpyro(data: Data, limit: float, wide: bool) -> Outcome:
         beta = numpyro.sample("beta", dist.Normal(0.0, PRIOR_VARIANCE**0.5).expand([len(columns)]).to_event(1))
         numpyro.sample("y", dist.Bernoulli(logits=columns.T @ beta), obs=y)
 
-    gradient = jax.jit(jax.grad(lambda beta, *data: log_density(model, data, {}, {"beta": beta})[0]))
-    gradient(start, columns, y).block_until_ready()
-    step = min(clocked(lambda: gradient(start, columns, y).block_until_ready())[0] for _ in range(5))
-    warmup, draws = affordable(limit, step)
+    return nuts(model, (columns, y), {"beta": start}, lambda z: z["beta"], limit, NUTS)
+
+
+def numpyro_groups(data: Data, limit: float, centred: bool) -> Outcome:
+    """NUTS on coefficients, sd of the groups and effects, in double precision, with rows sorted by group."""
+    import jax.numpy as jnp
+    import numpyro
+    import numpyro.distributions as dist
+
+    numpyro.enable_x64(True)
+    order = np.argsort(data.groups, kind="stable")
+    columns, y, groups = (jnp.asarray(values[..., order]) for values in (data.X.T, data.y, data.groups))
+    p = len(columns)
+    beta, effects, log_scale = (jnp.asarray(part) for part in np.split(data.mode, [p, data.mode.size - 1]))
+
+    def model(columns, y, groups):
+        beta = numpyro.sample("beta", dist.Normal(0.0, PRIOR_VARIANCE**0.5).expand([p]).to_event(1))
+        tau = numpyro.sample("tau", dist.HalfCauchy(GROUP_SCALE))
+        theta = numpyro.sample("theta", dist.Normal(0.0, tau if centred else 1.0).expand([len(effects)]).to_event(1))
+        eta = columns.T @ beta + (theta if centred else tau * theta)[groups]
+        numpyro.sample("y", dist.Bernoulli(logits=eta), obs=y)
+
+    def values(z):
+        tau = jnp.exp(z["tau"])
+        return jnp.concatenate([z["beta"], tau[None], z["theta"] * (1.0 if centred else tau)])
+
+    theta = effects if centred else effects / jnp.exp(log_scale)
+    return nuts(
+        model, (columns, y, groups), {"beta": beta, "tau": log_scale[0], "theta": theta}, values, limit, NUTS_GROUPS
+    )
+
+
+def nuts(
+    model: Callable[..., None],
+    arguments: tuple[Any, ...],
+    start: dict[str, Any],
+    values: Callable[[dict[str, Any]], Any],
+    limit: float,
+    wanted: Wanted,
+) -> Outcome:
+    """NUTS as shipped (diagonal mass matrix), draw by draw as `MCMC.run` does it, so that it can stop in time.
+
+    Where it starts, and where `values` has the parameters from, is on the unconstrained scale.
+    """
+    import jax
+    from numpyro.infer import NUTS
+    from numpyro.infer.util import potential_energy
+
+    gradient = jax.jit(jax.grad(lambda z, *arguments: potential_energy(model, arguments, {}, z)))
+    jax.block_until_ready(gradient(start, *arguments))
+    step = min(clocked(lambda: jax.block_until_ready(gradient(start, *arguments)))[0] for _ in range(5))
+    warmup, draws = affordable(limit, step, wanted)
 
     clock = Clock(limit)
     kernel = NUTS(model)
-    state = kernel.init(jax.random.PRNGKey(1), warmup, {"beta": start}, model_args=(columns, y), model_kwargs={})
-    sample = jax.jit(kernel.sample).lower(state, (columns, y), {}).compile()
+    state = kernel.init(jax.random.PRNGKey(1), warmup, start, model_args=arguments, model_kwargs={})
+    sample = jax.jit(kernel.sample).lower(state, arguments, {}).compile()
     compiling = clock.seconds
     tuned, steps, kept = 0, [], []
     while tuned < warmup and clock.running:
-        state = jax.block_until_ready(sample(state, (columns, y), {}))
+        state = jax.block_until_ready(sample(state, arguments, {}))
         tuned += 1
-    setup = clock.seconds
-    while tuned == warmup and len(kept) < draws and clock.running:
-        state = jax.block_until_ready(sample(state, (columns, y), {}))
-        kept.append(np.asarray(state.z["beta"], float))
         steps.append(int(state.num_steps))
+    setup, tuning = clock.seconds, sum(steps)
+    while tuned == warmup and len(kept) < draws and clock.running:
+        state = jax.block_until_ready(sample(state, arguments, {}))
+        kept.append(np.asarray(values(state.z), float))
+        steps.append(int(state.num_steps))
+    sampling = sum(steps) - tuning
     return Outcome(
-        np.reshape(kept, (1, len(kept), len(start))),
+        np.reshape(kept, (1, len(kept), sum(part.size for part in start.values()))),
         setup,
         clock.seconds,
-        float(np.mean(steps)) * len(y) if steps else None,
-        nuts_note(1, tuned, warmup, len(kept)),
-        {"compile seconds": compiling, "gradient seconds": step, "leapfrog steps": sum(steps)},
+        sampling / len(kept) * len(arguments[1]) if kept else None,
+        nuts_note(1, tuned, warmup, len(kept), wanted),
+        {"compile seconds": compiling, "gradient seconds": step, "leapfrog steps": [tuning, sampling]},
     )
 
 
@@ -217,6 +276,8 @@ def glum(data: Data, limit: float) -> Outcome:
 PEERS: dict[str, Callable[[Data, float], Outcome]] = {
     "numpyro_float32": lambda data, limit: numpyro(data, limit, wide=False),
     "numpyro_float64": lambda data, limit: numpyro(data, limit, wide=True),
+    "numpyro_centred": lambda data, limit: numpyro_groups(data, limit, centred=True),
+    "numpyro_noncentred": lambda data, limit: numpyro_groups(data, limit, centred=False),
     "nutpie": nutpie,
     "pymhss": pymhss,
     "sklearn_lbfgs": lambda data, limit: sklearn(data, limit, "lbfgs"),
@@ -249,14 +310,14 @@ def clocked(call: Callable[[], Any]) -> tuple[float, Any]:
     return clock.seconds, result
 
 
-def affordable(limit: float, step: float) -> tuple[int, int]:
+def affordable(limit: float, step: float, wanted: Wanted = NUTS) -> tuple[int, int]:
     """Draws of NUTS for warm-up and to keep, if a leapfrog step takes so many seconds."""
-    share = min(1.0, limit / (step * STEPS_GUESSED * (WARMUP + DRAWS)))
-    return max(10, int(share * WARMUP)), max(10, int(share * DRAWS))
+    share = min(1.0, limit / (step * wanted.steps * (wanted.warmup + wanted.draws)))
+    return max(10, int(share * wanted.warmup)), max(10, int(share * wanted.draws))
 
 
-def nuts_note(chains: int, tuned: int, warmup: int, kept: int) -> str:
-    few = " (fewer than wanted, for the time limit)" if min(warmup, kept) < WARMUP else ""
+def nuts_note(chains: int, tuned: int, warmup: int, kept: int, wanted: Wanted = NUTS) -> str:
+    few = " (fewer than wanted, for the time limit)" if warmup < wanted.warmup or kept < wanted.draws else ""
     return f"{chains} chain{'s' * (chains > 1)}, warm-up {tuned} of {warmup}, {kept} draws{few}"
 
 
@@ -285,7 +346,8 @@ def main(peer: str, folder: str, limit: str = "540") -> None:
     """Run a peer and write what came out."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # PyMHSS imports TensorFlow
     out = Path(folder)
-    data = Data(*(np.load(out / f"{name}.npy") for name in Data._fields))
+    files = [out / f"{name}.npy" for name in Data._fields]
+    data = Data(*(np.load(file) for file in files if file.exists()))
     found = PEERS[peer](data, float(limit))
     np.save(out / f"{peer}.npy", found.values)
     report = found._asdict() | {"versions": {name: version(name) for name in PACKAGES}}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tallbayes.families import Family
+    from tallbayes.group_scale import ScalePrior
     from tallbayes.priors import CoefficientPrior
     from tallbayes.result import Fit
     from tallbayes.surrogates import Description
@@ -33,6 +34,7 @@ LOAN_ROWS = 2_297_813
 
 PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
 FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
+GROUP_PRIOR = re.compile(r"\s*(half_cauchy|half_normal|inverse_square)\(([^(),]+)\)\s*", re.IGNORECASE)
 SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
@@ -41,6 +43,8 @@ binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
 one; the latter may be repeated.  [default: normal(0, 10)]"""
+GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
+GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal."""
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
@@ -132,6 +136,21 @@ def _priors(
     return found.get("") or found or None
 
 
+def _group_prior(ctx: click.Context, param: click.Parameter, text: str | None) -> ScalePrior | None:
+    """The prior of the groups' standard deviation that the text describes."""
+    if text is None:
+        return None
+    from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
+
+    kinds = {"half_cauchy": HalfCauchy, "half_normal": HalfNormal, "inverse_square": InverseSquare}
+    if not (match := GROUP_PRIOR.fullmatch(text)):
+        raise click.BadParameter(f"{text!r} is not like {GROUP_PRIORS}, such as half_normal(1)")
+    try:
+        return kinds[match[1].lower()](float(match[2]))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}") from error
+
+
 def _surrogate(ctx: click.Context, param: click.Parameter, text: str | None) -> Description | None:
     """The surrogate that the text describes."""
     if text is None:
@@ -166,6 +185,7 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
+@click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
 @click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
 @click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
@@ -191,6 +211,7 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
       tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc
       tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
       tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
+      tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
     """
     screened = options["surrogate"] is not None or options["subchain"] is not None

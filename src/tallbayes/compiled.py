@@ -23,7 +23,7 @@ OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 INSIDE: Any = OPTIONS | {"forceinline": True}
 
 # For functions that are called in loops with tuples of many arrays: no reference is counted, which costs more than what
-# they do, and most when threads share the arrays. They and what they call may allocate nothing.
+# they do, and most when threads share the arrays. They and what they call may allocate nothing and return no array.
 LEAN: Any = OPTIONS | {"_nrt": False}
 
 Function = Callable[..., Any]

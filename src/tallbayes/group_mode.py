@@ -110,7 +110,7 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
 
     warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
     weights = np.exp(heights - heights.max())
-    likelihood = heights - log_prior_of_scales(model, scales)
+    likelihood = np.array([_mass(model, at, np.exp(u)) for u in scales])
     mass_at_zero = _mass(model, at, 0.0)
     return GroupMode(
         model,

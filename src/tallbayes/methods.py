@@ -48,7 +48,7 @@ SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where
 SHORTEST, LONGEST = 5, 50  # subchains
 PASS_OVERHEAD = 200_000  # what a step of a subchain costs besides its rows, in row evaluations times columns
 SHARED, PYTHON = 0.5, 700_000  # what a pass costs a chain that shares it with others, and the call, in units of it
-STRATIFIED = 10  # the surrogate for groups has one row in so many
+STRATIFIED, FEWEST = 10, 1_000  # the surrogate for groups has one row in so many, and at least these from each group
 FITTING = 0.2  # acceptance of independent proposals below which the surrogate is no help
 
 
@@ -113,7 +113,7 @@ def _grouped(
             why = f"a draw should touch about {few(always + events)} of {model.rows.size:,} rows"
             return replace(kernel, why=why if method == "auto" else "")
         if surrogate is None:
-            surrogate = Stratified(max(1, model.rows.size // (STRATIFIED * model.rows.groups)), model.group)
+            surrogate = Stratified(max(FEWEST, model.rows.size // (STRATIFIED * model.rows.groups)), model.group)
         return TwoStage(model, surrogates.build(surrogate, model, mode, rng), sweep, mode, subchain or None)
 
 

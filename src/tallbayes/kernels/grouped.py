@@ -11,7 +11,8 @@ makes e_g and beta nearly independent. A sweep makes four moves, each of which l
     (tau, theta)   a random walk in log tau that carries all effects along: each keeps its place in its Gaussian given
                    beta and tau, so that the effects of small groups do not hold tau back; beta is dragged along too;
     beta           proposed from its Gaussian given e and tau, the effects moving with it by their shares;
-    theta_g        each group by itself, proposed from its Gaussian given beta and tau, with longer (logistic) tails.
+    theta_g        each group by itself, proposed from its Gaussian given beta and tau, with longer (logistic) tails, or
+                   from its prior, which is what a group with few rows has for a tail.
 
 All but the first are Metropolis-Hastings moves whose likelihood ratio is that of the expansion times exp(sum of D_i),
 the differences of the rows' remainders, and each is decided as in `thinned.py`, with events drawn group by group at

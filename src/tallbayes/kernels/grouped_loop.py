@@ -29,11 +29,12 @@ from tallbayes.kernels.thinned_loop import (
     thin,
 )
 from tallbayes.remainders import difference, remainder
-from tallbayes.rowmath import CHUNK, _part, predictor
+from tallbayes.rowmath import CHUNK, predictor
 
 Array = NDArray[np.float64]
 
 LOGISTIC = math.sqrt(3.0) / math.pi  # scale of a logistic density with unit variance
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 COEFFICIENTS, EFFECTS, SCALE = 0, 1, 2  # the moves of a sweep
 
 
@@ -64,6 +65,7 @@ class GroupTarget(NamedTuple):
     bends: Array  # (k, p) ... and that half its square brings
     effect_slope: Array  # (k,) of the log-likelihood
     effect_curvature: Array  # (k,) minus its second derivative
+    from_prior: Array  # (k,) share of proposals for the effects that are drawn from their prior
     metric: Array  # (p, p) precision in which lengths of delta are measured
     prior_mean: Array  # (p,)
     prior_scale: Array  # (p,)
@@ -121,7 +123,7 @@ class Work(NamedTuple):
 
 
 @compiled(**LEAN)
-def always_remainder(tag, rows, g, delta, d, buffer):
+def always_remainder(tag, rows, weights, g, delta, d, buffer):
     """Remainder of the rows of a group that are always evaluated, where its effect is d from its expansion."""
     total = 0.0
     for low in range(rows.starts[g], rows.starts[g + 1], CHUNK):
@@ -133,7 +135,10 @@ def always_remainder(tag, rows, g, delta, d, buffer):
             eta[i] += d
             h = eta[i] - base[i]
             total -= value[i] + (first[i] - 0.5 * second[i] * h) * h
-        total += chunk_value(tag, rows.y[low:high], eta, _part(rows.weights, low, high))
+        if weights is None:  # numba sees what an argument is, not what a field is
+            total += chunk_value(tag, rows.y[low:high], eta, None)
+        else:
+            total += chunk_value(tag, rows.y[low:high], eta, weights[low:high])
     return total
 
 
@@ -142,7 +147,7 @@ def always_remainders(tag, rows, delta, d):
     """The same of all groups."""
     out, buffer = np.empty(d.size), np.empty(CHUNK)
     for g in range(d.size):
-        out[g] = always_remainder(tag, rows, g, delta, d[g], buffer)
+        out[g] = always_remainder(tag, rows, rows.weights, g, delta, d[g], buffer)
     return out
 
 
@@ -162,7 +167,7 @@ def all_rows(tag, rows, weights, g, delta, d, new_delta, new_d):
         if rows.bound[i] != 0.0:
             h, new_h = row_move(rows.x, i, delta, d), row_move(rows.x, i, new_delta, new_d)
             change = remainder(tag, rows.y[i], rows.eta[i], new_h) - remainder(tag, rows.y[i], rows.eta[i], h)
-            if weights is not None:  # numba sees what an argument is, not what a field is
+            if weights is not None:
                 change *= weights[i]
             total += change
     return total
@@ -215,7 +220,7 @@ def decide_group(tag, groups, g, lengths, here, there, always, rng, buffer, tall
     new_always = 0.0
     evaluated = groups.always.starts[g + 1] - groups.always.starts[g]
     if evaluated > 0:
-        new_always = always_remainder(tag, groups.always, g, there[0], there[2], buffer)
+        new_always = always_remainder(tag, groups.always, groups.always.weights, g, there[0], there[2], buffer)
         log_ratio += new_always - always
         tally[0] += evaluated
     return log_ratio, new_always, why
@@ -375,25 +380,36 @@ def effect_slope(target, g, delta):
 
 
 @compiled(**LEAN, forceinline=True)
-def log_logistic(x):
-    """Log density of the logistic distribution."""
-    return -abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
+def log_mixture(share, x, unit, effect, log_tau):
+    """Log density of proposals for an effect: logistic with this unit, or else, a share of them, from its prior."""
+    logistic = math.log((1.0 - share) / unit) - abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
+    scaled = effect * math.exp(-log_tau)
+    normal = math.log(share) - log_tau - 0.5 * scaled * scaled - HALF_LOG_2PI
+    return max(logistic, normal) + math.log1p(math.exp(-abs(logistic - normal)))
 
 
 @compiled(**LEAN)
 def move_effects(tag, target, place, work, first, second, tally):
     """A new effect for each group, decided one by one; the share accepted, and why it stopped."""
-    k, accepted, inverse = place.e.size, 0, math.exp(-2.0 * place.log_tau[0])
+    k, accepted, log_tau = place.e.size, 0, place.log_tau[0]
+    inverse = math.exp(-2.0 * log_tau)
     size = length_of(target.metric, place.delta)
     lengths = (size, size, 0.0)
     for g in range(k):
+        base, d = target.effects[g], place.e[g] - place.shift[g]
         precision = target.effect_curvature[g] + inverse
-        mean = (effect_slope(target, g, place.delta) - inverse * target.effects[g]) / precision
-        unit = LOGISTIC / math.sqrt(precision)
-        u = first.random()
-        x, d = math.log(u / (1.0 - u)), place.e[g] - place.shift[g]
-        old, new_d = (d - mean) / unit, mean + unit * x
-        log_ratio = log_logistic(old) - log_logistic(x) + 0.5 * precision * unit * unit * (old * old - x * x)
+        mean = (effect_slope(target, g, place.delta) - inverse * base) / precision
+        unit, share = LOGISTIC / math.sqrt(precision), target.from_prior[g]
+        if first.random() < share:
+            new_d = math.exp(log_tau) * first.standard_normal() - base
+        else:
+            u = first.random()
+            new_d = mean + unit * math.log(u / (1.0 - u))
+        old, new = (d - mean) / unit, (new_d - mean) / unit
+        log_ratio = log_mixture(share, old, unit, base + d, log_tau) - log_mixture(
+            share, new, unit, base + new_d, log_tau
+        )
+        log_ratio += 0.5 * precision * unit * unit * (old * old - new * new)
         here, there = (place.delta, place.e[g], d), (place.delta, new_d + place.shift[g], new_d)
         change, always, why = decide_group(
             tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally

@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 
 WIDER = 1.25  # the tau for which lengths are measured, over the most probable: never less than one
 MOVES = Moves(step=1.0, heavy=0.02, walk=0.1, df=5, scale=2.0)
+FROM_PRIOR = 0.4  # share of proposals for the effects of the smallest groups that come from their prior
 WALK = 2.4  # step of the walk in log tau, in standard deviations of the expansion's posterior
 BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed a typical length
 OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian move then leaves it
@@ -129,6 +130,7 @@ def _target(
         remainders.bends,
         at.effect_slope,
         at.effect_curvature,
+        FROM_PRIOR * np.exp(-np.minimum(at.effect_curvature * mode.tau**2, 30.0)),
         arrow.precision,
         prior.mean,
         prior.scale,
