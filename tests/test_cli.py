@@ -259,7 +259,7 @@ def test_group_priors(calls, text, prior):
 
 
 def test_group_terms_reach_the_model(data, tmp_path):
-    frame = pd.read_csv(data)
+    frame = read(data, ["y", "x"])
     frame["g"] = [f"g{i % 4}" for i in range(len(frame))]
     frame.to_csv(tmp_path / "grouped.csv", index=False)
     done = run("fit", tmp_path / "grouped.csv", "y ~ x + (1 | g)", *FEW, "--group-prior", "half_normal(0.001)")

@@ -142,6 +142,7 @@ def _group_prior(ctx: click.Context, param: click.Parameter, text: str | None) -
         return None
     from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
 
+    kinds: dict[str, Callable[[float], ScalePrior]]
     kinds = {"half_cauchy": HalfCauchy, "half_normal": HalfNormal, "inverse_square": InverseSquare}
     if not (match := GROUP_PRIOR.fullmatch(text)):
         raise click.BadParameter(f"{text!r} is not like {GROUP_PRIORS}, such as half_normal(1)")
