@@ -113,7 +113,7 @@ def test_the_lower_limit_is_stated_with_what_the_data_say_of_equal_groups():
     same = DATA.assign(bank=np.random.default_rng(5).permutation(DATA["bank"]))
     fit = quick(data=same, group_prior=tb.InverseSquare(0.01))
     assert fit.stats["groups"]["zero"] > 0.1
-    assert "equal groups have" in repr(fit)
+    assert "InverseSquare(lower=0.01); equal groups (sd 0) have" in fit.stats["groups"]["said"]
     assert quick().stats["groups"]["zero"] < 0.01
 
 

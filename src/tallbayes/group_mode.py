@@ -73,10 +73,11 @@ class GroupMode:
 
     @property
     def said(self) -> str:
-        """What the data say about tau = 0, in words."""
-        if self.zero < 1e-4:
-            return "the data rule out equal groups"
-        return f"equal groups have {self.zero:.2g} of the largest likelihood"
+        """The prior of tau and what the data say about tau = 0, in words."""
+        data = "the data rule out equal groups"
+        if self.zero >= 1e-4:
+            data = f"equal groups (sd 0) have {self.zero:.2g} of the largest likelihood"
+        return f"their sd with prior {self.model.group_prior}; {data}"
 
 
 AnyMode = Mode | GroupMode
@@ -180,5 +181,9 @@ def group_facts(mode: GroupMode) -> dict[str, Any]:
         mean = outcome / weight
         alone = at.effects + at.effect_slope / at.effect_curvature
     same = (weight == 0) | (mean == 0) | ((mean == 1) & (not isinstance(model.family, Poisson)))
-    dims = (model.group,)
-    return {"rows": (dims, weight), "outcome": (dims, mean), "alone": (dims, np.where(same, np.nan, alone))}
+    dims, whole = (model.group,), np.rint(weight).astype(np.int64)
+    return {
+        "rows": (dims, whole if (whole == weight).all() else weight),
+        "outcome": (dims, mean),
+        "alone": (dims, np.where(same, np.nan, alone)),
+    }
