@@ -21,7 +21,7 @@ from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
 from tallbayes.group_mode import GroupMode, find_group_mode
-from tallbayes.group_scale import HalfNormal
+from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.kernels import Streams, grouped, grouped_loop
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_setup import expand
@@ -35,8 +35,9 @@ from tallbayes.priors import Normal, StudentT
 SIZES = [6, 1, 7, 3]
 X = [-1.0, -0.5, 0.3, 0.7, 1.3, -1.2, 0.8, 1.1, 1.5, -0.9, 0.4, -0.7, 0.2, -0.4, 0.9, -0.1, 0.5]
 Y = [0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1]
-COUNTS = [0, 0, 0, 0, 0, 0, 2, 1, 3, 0, 1, 0, 0, 1, 2, 1, 1]
+COUNTS = [0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 1, 0, 0, 1, 1, 0, 1]
 WEIGHTS = [1.0, 0.5, 1, 1.5, 1, 1, 2, 1, 1, 0.5, 1, 2, 1, 1, 1, 1.5, 0.5]
+OFFSET = [0.0, 0.2, 0, 0, -0.3, 0, 0.1, 0, 0, 0, 0.2, -0.2, 0, 0, 0, 0.3, 0]
 PRIOR, GROUP_PRIOR = Normal(0.0, 1.5), HalfNormal(1.0)
 
 
@@ -48,15 +49,19 @@ def model_named(name: str) -> Hierarchical:
     if name == "intercept":
         # Three groups: four zeros, five of nine, and two ones; equal rows are merged into weighted ones.
         y, groups = [0] * 4 + [1, 0, 1, 1, 0, 0, 1, 0, 1] + [1] * 2, np.repeat([0, 1, 2], [4, 9, 2])
-        return Hierarchical.from_arrays(np.ones((15, 1)), y, groups, **options)
-    if name == "two groups":
+        return Hierarchical.from_arrays(np.ones((15, 1)), y, groups, offset=np.zeros(15), **options)
+    if name in ("two groups", "half-Cauchy", "inverse square"):
         # No intercept: the only column hardly goes with the effects.
+        options["group_prior"] = {"half-Cauchy": HalfCauchy(1.0), "inverse square": InverseSquare(0.5)}.get(
+            name, GROUP_PRIOR
+        )
         return Hierarchical.from_arrays(design[:14, 1:], Y[:14], np.minimum(groups[:14], 1), **options)
     if name == "student-t prior":
-        options["prior"] = {"x0": PRIOR, "x1": StudentT(4.0, 0.5, 0.7)}
-    if name == "weighted":
-        options["weights"] = WEIGHTS
+        options["prior"] = {"x0": PRIOR, "x1": StudentT(2.0, -0.5, 0.3)}
+    if name in ("weighted", "probit", "poisson"):
+        options |= {"weights": WEIGHTS, "offset": OFFSET}
     if name == "poisson":
+        options["offset"] = np.array(OFFSET) - 1.0
         return Hierarchical.from_arrays(design, COUNTS, groups, Poisson(), **options)
     return Hierarchical.from_arrays(design, Y, groups, Bernoulli("probit" if name == "probit" else "logit"), **options)
 
@@ -112,12 +117,12 @@ def log_likelihood(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
 
 
 def log_prior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
-    """Of (beta, theta, log tau), for a half-Normal prior of tau."""
+    """Of (beta, theta, log tau)."""
     beta, effects, log_tau = parts(model, theta)
     prior, tau = model.prior, np.exp(log_tau)
     given = stats.t.logpdf(beta, prior.df, prior.mean, prior.scale).sum(-1)
     given += stats.norm.logpdf(effects, 0.0, tau[..., None]).sum(-1)
-    return given + stats.halfnorm.logpdf(tau, scale=model.group_prior.scale) + log_tau
+    return given + model.group_prior.log_density(tau) + log_tau
 
 
 def log_posterior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
@@ -128,18 +133,21 @@ def log_posterior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
 # --- start in the stationary distribution, stay there ---
 
 
+DRAWN = 9_000
+
+
 @cache
-def exact_draws(model: Hierarchical, size: int, seed: int) -> np.ndarray:
-    """Independent draws from the posterior, by rejection from the prior: keep a point with probability L / max L.
+def exact_draws(model: Hierarchical) -> np.ndarray:
+    """DRAWN independent draws from the posterior, by rejection from the prior: kept with probability L / max L.
 
     Groups are looked at one after the other, and a point is dropped as soon as the others cannot save it.
     """
-    rng, (p, k) = np.random.default_rng([seed, 1]), (len(model.coefficients), model.rows.groups)
+    rng, (p, k) = np.random.default_rng(11), (len(model.coefficients), model.rows.groups)
     tops = np.array([_top(p + 1, lambda t, g=g: group_log_likelihood(model, g, t[:p], t[p])) for g in range(k)])
     top = _top(p + k, lambda t: log_likelihood(model, np.append(t, 0.0)))
     order = np.argsort(np.diff(model.rows.starts))
     kept: list[np.ndarray] = []
-    while sum(map(len, kept)) < size:
+    while sum(map(len, kept)) < DRAWN:
         tau = model.group_prior.sample(rng, 200_000)
         effects = tau[:, None] * rng.standard_normal((tau.size, k))
         theta = np.column_stack([model.prior.sample(rng, tau.size), effects, np.log(tau)])
@@ -151,7 +159,7 @@ def exact_draws(model: Hierarchical, size: int, seed: int) -> np.ndarray:
             theta, level, value = theta[alive], level[alive], value[alive]
         assert value.max(initial=top) <= top, "the likelihood exceeds what should be its maximum"
         kept.append(theta)
-    return np.concatenate(kept)[:size]
+    return np.concatenate(kept)[:DRAWN]
 
 
 def _top(size: int, function: Any) -> float:
@@ -166,7 +174,7 @@ def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
     probability.
     """
     model = kernel.model
-    start, fresh = np.split(exact_draws(model, 3 * chains, seed), [chains])
+    start, fresh = np.split(exact_draws(model), [chains])
     streams = Streams.spawn(seed, chains)
     final = kernel.advance(kernel.start(streams, theta=start), steps, streams)[1].theta[-1]
     views = [np.column_stack([t, log_likelihood(model, t), log_prior(model, t)]) for t in (final, fresh)]
@@ -316,7 +324,7 @@ def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature
     Chains are independent, so the standard error comes from the spread of the chains' own averages.
     """
     streams = Streams.spawn(seed, chains)
-    start = exact_draws(kernel.model, chains, seed)
+    start = exact_draws(kernel.model)[:chains]
     theta = kernel.advance(kernel.start(streams, theta=start), draws, streams)[1].theta
     scores = []
     for column in range(theta.shape[2]):

@@ -1,9 +1,9 @@
 """One peer on the rows of a folder, in the peers' environment: `python worker.py PEER FOLDER [SECONDS]`.
 
-Reads X.npy, y.npy, mode.npy (the posterior mode) and, if there is one, groups.npy; writes PEER.json and PEER.npy: the
-draws (chains, draws, p) of a sampler, the coefficients (p,) of a point estimate. Importing, and bringing the data into
-the layout that the peer likes best, come before the clock starts. Samplers also get the mode for nothing, and fit what
-they do into SECONDS.
+Reads X.npy, y.npy, mode.npy (the posterior mode) and, of models with groups, groups.npy and sd.npy; writes PEER.json
+and PEER.npy: the draws (chains, draws, p) of a sampler, the coefficients (p,) of a point estimate. Importing, and
+bringing the data into the layout that the peer likes best, come before the clock starts. Samplers also get the mode for
+nothing, and fit what they do into SECONDS.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Data(NamedTuple):
     y: np.ndarray
     mode: np.ndarray  # (columns,), or coefficients, effects of the groups and log of their standard deviation
     groups: np.ndarray | None = None  # 0 to groups - 1, where there are groups
+    sd: np.ndarray | None = None  # posterior standard deviations of what mode.npy has
 
 
 class Wanted(NamedTuple):
@@ -71,8 +72,11 @@ def numpyro(data: Data, limit: float, wide: bool) -> Outcome:
     return nuts(model, (columns, y), {"beta": start}, lambda z: z["beta"], limit, NUTS)
 
 
-def numpyro_groups(data: Data, limit: float, centred: bool) -> Outcome:
-    """NUTS on coefficients, sd of the groups and effects, in double precision, with rows sorted by group."""
+def numpyro_groups(data: Data, limit: float, centred: bool, scaled: bool = False) -> Outcome:
+    """NUTS on coefficients, sd of the groups and effects, in double precision, with rows sorted by group.
+
+    If `scaled`, the mass matrix is that of the posterior's standard deviations, and only the step size is adapted.
+    """
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
@@ -94,10 +98,12 @@ def numpyro_groups(data: Data, limit: float, centred: bool) -> Outcome:
         tau = jnp.exp(z["tau"])
         return jnp.concatenate([z["beta"], tau[None], z["theta"] * (1.0 if centred else tau)])
 
-    theta = effects if centred else effects / jnp.exp(log_scale)
-    return nuts(
-        model, (columns, y, groups), {"beta": beta, "tau": log_scale[0], "theta": theta}, values, limit, NUTS_GROUPS
-    )
+    start = {"beta": beta, "tau": log_scale[0], "theta": effects if centred else effects / jnp.exp(log_scale)}
+    options: dict[str, Any] = {}
+    if scaled:  # in the order of the names
+        ordered = np.concatenate([data.sd[:p], data.sd[-1:], data.sd[p:-1]])
+        options = {"inverse_mass_matrix": jnp.asarray(ordered**2), "adapt_mass_matrix": False}
+    return nuts(model, (columns, y, groups), start, values, limit, NUTS_GROUPS, **options)
 
 
 def nuts(
@@ -107,10 +113,12 @@ def nuts(
     values: Callable[[dict[str, Any]], Any],
     limit: float,
     wanted: Wanted,
+    **options: Any,
 ) -> Outcome:
     """NUTS as shipped (diagonal mass matrix), draw by draw as `MCMC.run` does it, so that it can stop in time.
 
-    Where it starts, and where `values` has the parameters from, is on the unconstrained scale.
+    Where it starts, and where `values` has the parameters from, is on the unconstrained scale. The options are those of
+    NumPyro's kernel.
     """
     import jax
     from numpyro.infer import NUTS
@@ -122,7 +130,7 @@ def nuts(
     warmup, draws = affordable(limit, step, wanted)
 
     clock = Clock(limit)
-    kernel = NUTS(model)
+    kernel = NUTS(model, **options)
     state = kernel.init(jax.random.PRNGKey(1), warmup, start, model_args=arguments, model_kwargs={})
     sample = jax.jit(kernel.sample).lower(state, arguments, {}).compile()
     compiling = clock.seconds
@@ -278,6 +286,7 @@ PEERS: dict[str, Callable[[Data, float], Outcome]] = {
     "numpyro_float64": lambda data, limit: numpyro(data, limit, wide=True),
     "numpyro_centred": lambda data, limit: numpyro_groups(data, limit, centred=True),
     "numpyro_noncentred": lambda data, limit: numpyro_groups(data, limit, centred=False),
+    "numpyro_scaled": lambda data, limit: numpyro_groups(data, limit, centred=True, scaled=True),
     "nutpie": nutpie,
     "pymhss": pymhss,
     "sklearn_lbfgs": lambda data, limit: sklearn(data, limit, "lbfgs"),

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tallbayes.compiled import compiled
 from tallbayes.families import Tag
 from tallbayes.families.terms import bound3, chunk_derivatives, third
-from tallbayes.remainders import SLACK
-from tallbayes.rowmath import CHUNK, ONE_PASS, _part, predictor
+from tallbayes.remainders import CHECKED, SLACK, largest_excess
+from tallbayes.rowmath import CHUNK, ONE_PASS, piece, predictor
 from tallbayes.urn import tables
 
 Array = NDArray[np.float64]
@@ -99,7 +99,7 @@ def _row_terms(tag, y, eta, weights, value, first, second):
     """Log-likelihood and derivatives of each row by itself."""
     for i in range(y.size):
         one = slice(i, i + 1)
-        value[i] = chunk_derivatives(tag, y[one], eta[one], _part(weights, i, i + 1), first[one], second[one])
+        value[i] = chunk_derivatives(tag, y[one], eta[one], piece(weights, i, i + 1), first[one], second[one])
 
 
 class GroupRemainders:
@@ -123,6 +123,7 @@ class GroupRemainders:
     ) -> None:
         self._tag, self._x, self._y, self._weights = tag, x, y, weights
         self._codes, self._starts, self._sd, self._length = codes, starts, sd, length
+        self._shares, self._factor = shares, factor
         self._eta, self._squares = np.empty(y.size), np.empty(y.size)
         by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
         with ONE_PASS:
@@ -173,6 +174,16 @@ class GroupRemainders:
         _row_terms(self._tag, y, eta, own, value, first, second)
         starts = np.searchsorted(rows, self._starts)
         return drawn, Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, value, first, second, starts)
+
+    def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:
+        """The largest |R| over its bound on the surface of the balls, for some rows and directions: at most one."""
+        rows = np.arange(0, self._y.size, max(1, self._y.size // CHECKED))
+        directions = rng.standard_normal((points, self._factor.shape[0] + 1))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        x, y, eta, _, groups = self.looked_at(rows)
+        away = (x - self._shares[groups]) @ self._factor @ directions[:, :-1].T
+        moves = radius[groups, None] * (wide[groups, None] * away + np.outer(self._sd[groups], directions[:, -1]))
+        return float(largest_excess(self._tag, y, eta, bounds[rows] * radius[groups] ** 3, moves, 1.0))
 
     def looked_at(self, rows: Integers) -> tuple[Array, Array, Array, Array, NDArray[np.int32]]:
         """Columns (rows, p), outcomes, linear predictors, weights and groups of a few rows."""

@@ -109,8 +109,8 @@ def _grouped(
         return Metropolis(model, sweep, mode)
     with phases("surrogate"):
         if method == "thinned" or (method == "auto" and all(one is None for one in (surrogate, proposal, subchain))):
-            kernel, (always, events) = grouped_setup.expand(mode, rng)
-            why = f"a draw should touch about {few(always + events)} of {model.rows.size:,} rows"
+            kernel, outlook = grouped_setup.expand(mode, rng)
+            why = f"a draw should touch about {few(outlook.rows)} of {model.rows.size:,} rows"
             return replace(kernel, why=why if method == "auto" else "")
         if surrogate is None:
             surrogate = Stratified(max(FEWEST, model.rows.size // (STRATIFIED * model.rows.groups)), model.group)

@@ -34,6 +34,7 @@ CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
 PANEL = 0.5  # length of a panel: third derivatives have singularities a few units off the real line
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
 LOOKED_AT = 500_000  # rows from which the effect of a radius is estimated
+CHECKED = 1 << 13  # rows whose bounds are checked in set-up
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
 
 
@@ -123,7 +124,7 @@ def _expected(tag, y, weights, eta, reach, radii, spread, threshold, out):
 
 
 @compiled()
-def _excess(tag, y, eta, bounds, moves, radius):
+def largest_excess(tag, y, eta, bounds, moves, radius):
     """The largest |R| / (c radius^3) over some rows and several moves of their linear predictors."""
     worst = 0.0
     for i in range(eta.size):
@@ -201,4 +202,4 @@ class Remainders:
         x = np.ascontiguousarray(self._x[:, rows])
         moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
         self._count(rows.size * points)
-        return float(_excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius))
+        return float(largest_excess(self._tag, self._y[rows], self._eta[rows], bounds[rows], moves, radius))

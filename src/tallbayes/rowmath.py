@@ -41,11 +41,12 @@ def block_length(rows: int) -> int:
     return CHUNK * max(16, -(-rows // (CHUNK * MOST_BLOCKS)))
 
 
-def _part(array, start, stop):
+def piece(array, start, stop):
+    """array[start:stop], or None if there is no array."""
     raise NotImplementedError
 
 
-@overload(_part)
+@overload(piece)
 def _(array, start, stop):
     if isinstance(array, types.NoneType):
         return lambda array, start, stop: None
@@ -116,7 +117,7 @@ def block_values(tag, x, y, offset, weights, codes, params, start, stop, sums):
         eta = buffer[: high - low]
         for k in range(params.shape[0]):
             predictor(x, offset, codes, params[k], low, high, eta)
-            sums[k] += chunk_value(tag, y[low:high], eta, _part(weights, low, high))
+            sums[k] += chunk_value(tag, y[low:high], eta, piece(weights, low, high))
 
 
 @compiled(parallel=True)
@@ -156,7 +157,7 @@ def derivatives(tag, x, y, offset, weights, codes, params, length, sums, gradien
             eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
             for k in range(params.shape[0]):
                 predictor(x, offset, codes, params[k], low, high, eta)
-                sums[block, k] += chunk_derivatives(tag, y[low:high], eta, _part(weights, low, high), first, second)
+                sums[block, k] += chunk_derivatives(tag, y[low:high], eta, piece(weights, low, high), first, second)
                 for a in range(p):
                     xa = x[a, low:high]
                     slope = 0.0
@@ -229,7 +230,7 @@ def block_moved_values(tag, y, eta, column, weights, chains, steps, start, stop,
             here, step = eta[chains[k], low:high], steps[k]
             for i in range(moved.size):
                 moved[i] = here[i] + step * x[i]
-            sums[k] += chunk_value(tag, y[low:high], moved, _part(weights, low, high))
+            sums[k] += chunk_value(tag, y[low:high], moved, piece(weights, low, high))
 
 
 @compiled(parallel=True)
@@ -262,7 +263,7 @@ def block_shifted_values(tag, y, eta, weights, chains, steps, start, stop, sums)
             here, step = eta[chains[k], low:high], steps[k]
             for i in range(moved.size):
                 moved[i] = here[i] + step
-            part = _part(weights, low, high)
+            part = piece(weights, low, high)
             sums[k] += chunk_value(tag, y[low:high], moved, part) - chunk_value(tag, y[low:high], here, part)
 
 

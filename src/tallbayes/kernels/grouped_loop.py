@@ -193,7 +193,8 @@ def thinned_rows(tag, groups, g, lengths, here, there, rng, tally):
         return 0.0, BAD_RATE
     # This choice looks at the two points only, and from both sides it is the same.
     if max(old, new) > groups.radius[g] or rate > groups.limit[g]:
-        tally[0] += 2 * (rows.starts[g + 1] - rows.starts[g])
+        others = groups.always.starts
+        tally[0] += 2 * (rows.starts[g + 1] - rows.starts[g] - others[g + 1] + others[g])
         return all_rows(tag, rows, rows.weights, g, here[0], here[2], there[0], there[2]), DONE
     log_ratio, first, last = 0.0, rows.starts[g], rows.starts[g + 1]
     time = rng.standard_exponential()  # events come at unit rate

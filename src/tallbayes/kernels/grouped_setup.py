@@ -9,27 +9,27 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
+from scipy.special import expit, fdtrc, ndtr
 
 from tallbayes.arrow import Arrow
 from tallbayes.group_mode import GroupMode
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.kernels import shape as shapes
 from tallbayes.kernels.grouped import Grouped
-from tallbayes.kernels.grouped_loop import Aim, GroupRows, GroupTarget
+from tallbayes.kernels.grouped_loop import LOGISTIC, Aim, GroupRows, GroupTarget
 from tallbayes.kernels.shape import Shape
 from tallbayes.kernels.thinned_loop import Moves, distance_bound, prior_profile, profile
-from tallbayes.kernels.thinned_setup import PROFILED, SHAPED_BY, event_cost, pass_cost, shape_of
+from tallbayes.kernels.thinned_setup import PROFILED, SHAPED_BY, event_cost, pass_cost, require_bounds, shape_of
 from tallbayes.systematic import systematic
 
 Array = NDArray[np.float64]
 
-WIDER = 1.25  # the tau for which lengths are measured, over the most probable: never less than one
+UPPER = 0.95  # quantile of tau for which lengths are measured: with a larger tau effects would leave their balls
 MOVES = Moves(step=1.0, heavy=0.02, walk=0.1, df=5, scale=2.0)
 FROM_PRIOR = 0.4  # share of proposals for the effects of the smallest groups that come from their prior
 WALK = 2.4  # step of the walk in log tau, in standard deviations of the expansion's posterior
 BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed a typical length
-OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian move then leaves it
+OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian then leaves it
 PAIRS = 64  # of points, for what is expected of a move
 MOVES_A_SWEEP = 3
 EVALUATED = 80.0  # what a remainder costs where all rows of a group are evaluated, beside the columns
@@ -40,6 +40,32 @@ class Outlook(NamedTuple):
 
     always: float  # rows evaluated
     events: float  # rows drawn
+    outside: float  # rows evaluated where groups leave their balls
+
+    @property
+    def rows(self) -> float:
+        """Rows touched."""
+        return self.always + self.events + self.outside
+
+
+class _Leaves(NamedTuple):
+    """How often moves leave a ball."""
+
+    p: int
+    wide: Array  # (k,) v
+    narrow: Array  # (k,) sd over tau
+    from_prior: Array  # (k,)
+
+    def typical(self) -> Array:
+        """Lengths of u, by group."""
+        return np.sqrt(self.p / self.wide**2 + 1)
+
+    def share(self, radii: Array) -> Array:
+        """Of sweeps in which some move leaves a ball of these radii (several, k)."""
+        own = np.sqrt(np.maximum(radii**2 - self.p / self.wide**2, 1.0))  # what is left for the effect
+        coefficients = MOVES.heavy * fdtrc(self.p, MOVES.df, (radii * self.wide) ** 2 / self.p)
+        effect = 2 * expit(-own / LOGISTIC) + self.from_prior * 2 * ndtr(-own * self.narrow)
+        return np.asarray(OUTSIDE + coefficients + effect)
 
 
 def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[Grouped, Outlook]:
@@ -49,24 +75,28 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     is cheaper.
     """
     model, p = mode.model, mode.at.beta.size
-    arrow = mode.gaussian(WIDER * mode.tau)
+    upper = np.exp(np.interp(UPPER, np.cumsum(mode.weights), mode.scales))
+    arrow = mode.gaussian(upper)
+    from_prior = FROM_PRIOR * np.exp(-np.minimum(mode.at.effect_curvature * mode.tau**2, 30.0))
     remainders = model.rows.group_remainders(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
     # The weight v with which sqrt(v^2 a^2 + sd^2) |(z / v, t)| is least for typical lengths of z and t.
     wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(remainders.typical, 1e-3 * arrow.sd))
     spread = _spread(wide, p, rng)
-    radius, bounds = _balls(model.rows.starts, remainders, wide, spread, p)
+    leaves = _Leaves(p, wide, arrow.sd / mode.tau, from_prior)
+    radius, bounds, outside = _balls(model.rows.starts, remainders, leaves, spread)
+    require_bounds(remainders.excess(bounds, wide, radius, rng))
     weighted = remainders.weighted(bounds)
     chosen = ~(weighted * remainders.each(spread) <= threshold)
     drawn, always = remainders.split(bounds, chosen)
     limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
     rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
-    target = _target(mode, arrow, remainders, rows)
+    target = _target(mode, arrow, remainders, rows, from_prior)
     target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
     center = mode.weights @ mode.scales
     step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
-    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread))
+    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread), outside)
     aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
     return Grouped(model, mode, target, aim), outlook
 
@@ -82,16 +112,16 @@ def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
 
 
 def _balls(
-    starts: NDArray[np.intp], remainders: GroupRemainders, wide: Array, spread: Array, p: int
-) -> tuple[Array, Array]:
-    """The radius for which a group should cost least, and the bounds of all rows with it."""
-    radii = np.sqrt(p / wide**2 + 1) + BEYOND[:, None]
-    found = [remainders.bounds(wide, radius) for radius in radii]
+    starts: NDArray[np.intp], remainders: GroupRemainders, leaves: _Leaves, spread: Array
+) -> tuple[Array, Array, float]:
+    """The radius for which a group should cost least, the bounds of all rows with it, and rows evaluated outside."""
+    radii = leaves.typical() + BEYOND[:, None]
+    found = [remainders.bounds(leaves.wide, radius) for radius in radii]
     events = np.array([remainders.by_group(remainders.weighted(bounds)) for bounds in found]) * spread
-    every = np.diff(starts) * (EVALUATED + 2 * p)
-    outside = OUTSIDE + MOVES.heavy * fdtrc(p, MOVES.df, (radii * wide) ** 2 / p)
-    best = (events * event_cost(p) + outside * every).argmin(0)
-    return radii[best, np.arange(best.size)], np.choose(remainders.each(best), found)
+    outside = leaves.share(radii) * 2 * np.diff(starts)
+    best = (MOVES_A_SWEEP * events * event_cost(leaves.p) + outside * (EVALUATED + leaves.p)).argmin(0)
+    chosen = best, np.arange(best.size)
+    return radii[chosen], np.choose(remainders.each(best), found), float(outside[chosen].sum())
 
 
 def _shape(
@@ -112,6 +142,7 @@ def _target(
     arrow: Arrow,
     remainders: GroupRemainders,
     rows: GroupRows,
+    from_prior: Array,
 ) -> GroupTarget:
     at, prior = mode.at, mode.model.prior
     crossed = at.mixed.T @ arrow.shares
@@ -130,7 +161,7 @@ def _target(
         remainders.bends,
         at.effect_slope,
         at.effect_curvature,
-        FROM_PRIOR * np.exp(-np.minimum(at.effect_curvature * mode.tau**2, 30.0)),
+        from_prior,
         arrow.precision,
         prior.mean,
         prior.scale,

@@ -18,7 +18,7 @@ from tallbayes.kernels.thinned import Thinned, no_rows
 from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
-from tallbayes.remainders import Remainders
+from tallbayes.remainders import CHECKED, Remainders
 from tallbayes.rows import LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
@@ -34,7 +34,6 @@ SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
 STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
-CHECKED = 1 << 13  # rows whose bounds are checked
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -210,11 +209,16 @@ def _build(
         total = urn.total
         some = np.arange(0, rows.size, max(1, rows.size // CHECKED))
         worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
-        if not worst <= 1:
-            raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+        require_bounds(worst)
     limit = pass_cost(rows.size, p) / event_cost(p)
     target = _target(model, mode, chosen, total, plan.radius, limit, shape)
     return Thinned(model, mode, target, urn, moves, int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD)))
+
+
+def require_bounds(worst: float) -> None:
+    """Raise if some row's remainder exceeds its bound."""
+    if not worst <= 1:
+        raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
 
 
 def _target(

@@ -1,0 +1,813 @@
+"""Kernels for group effects through the harness: Grouped, and Metropolis and two-stage with a sweep over groups.
+
+Exact checks read the ratio of every decision off the loop of `Grouped`, run by Python. Statistical checks are made on
+the compiled loop. Broken loops, run by Python again, must fail them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import harness
+import hierarchy
+import numba
+import numpy as np
+import pytest
+from harness import FALSE_ALARM
+from hierarchy import Interpreted, make, mode_of, model_named
+from scipy import stats
+
+import tallbayes as tb
+from tallbayes import rowmath
+from tallbayes.kernels import Streams, grouped_loop, shape
+from tallbayes.kernels.grouped import Grouped
+from tallbayes.kernels.grouped_loop import Place, Work
+from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.thinned_loop import DONE, Moves
+from tallbayes.kernels.two_stage import TwoStage
+from tallbayes.methods import make_kernel
+from tallbayes.mode import SeparationWarning
+from tallbayes.models.hierarchical import Hierarchical
+from tallbayes.proposals import GroupSweep, Move
+from tallbayes.surrogates import build
+from tallbayes.surrogates.subsample import Stratified, Subsample
+
+CHAINS, STEPS = 3_000, 6
+MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
+INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
+MOVES = {
+    "independent": INDEPENDENT,
+    "autoregressive": INDEPENDENT._replace(step=0.5),
+    "heavy": INDEPENDENT._replace(heavy=1.0),
+    "walk": INDEPENDENT._replace(walk=1.0),
+}
+# An aim that warm-up might have learned from a posterior that the expansion does not fit.
+SPREAD = np.array([[1.3, 0.0], [-0.5, 0.8]])
+AIMED = {
+    "moves": Moves(0.6, 0.1, 0.2, 5, 1.7),
+    "shift": np.array([0.4, -0.3]),
+    "spread": SPREAD,
+    "back": np.linalg.inv(SPREAD),
+    "step": 0.8,
+    "drag": np.array([0.5, -0.4]),
+}
+
+
+# --- kind 1: the ratio of every decision is that of Metropolis-Hastings ---
+
+# Where all rows decide, by remainders that have seven digits or more, or by log-likelihoods that have all of them.
+WAYS: dict[str, tuple[dict[str, Any], float]] = {
+    "always evaluated": ({"threshold": 0.0}, 1e-9),
+    "outside the ball": ({"radius": -1.0}, 1e-6),
+    "both": ({"threshold": 0.3, "radius": -1.0}, 1e-6),
+}
+# Every way for one model, and for the others the one that has both.
+CASES = [("logit", way) for way in WAYS] + [(name, "both") for name in MODELS[1:]]
+each_case = pytest.mark.parametrize(("name", "way"), CASES)
+
+
+def where(kernel: Grouped, place: Place) -> np.ndarray:
+    """The parameter vector."""
+    target = kernel.target
+    return np.concatenate([target.theta + place.delta, target.effects + place.e - place.shift, place.log_tau])
+
+
+def move(kernel: Grouped, kind: str, theta: np.ndarray, first: Any) -> Place:
+    """Where one of a sweep's moves leads, from theta, if all of it is accepted."""
+    place, tally = kernel._enter(theta), np.zeros(1, np.int64)
+    work = Work.room(place.delta.size, place.e.size)
+    aim = () if kind == "effects" else (kernel.aim,)
+    function = getattr(grouped_loop, f"move_{kind}")
+    _, why = function(kernel.model.family.tag, kernel.target, *aim, place, work, first, hierarchy.Second(), tally)
+    assert why == DONE
+    return place
+
+
+def some_points(name: str, size: int = 8) -> np.ndarray:
+    """Draws from the expansion's posterior: also far from the mode."""
+    return mode_of(model_named(name)).draw([np.random.default_rng([5, i]) for i in range(size)])
+
+
+class Scripted:
+    """A first generator whose normal numbers are all the same."""
+
+    def __init__(self, normal: float) -> None:
+        self._normal = normal
+
+    def standard_normal(self) -> float:
+        return self._normal
+
+
+def assert_consistent(kernel: Grouped, place: Place) -> None:
+    """What a place keeps besides coefficients, effects and tau follows from these."""
+    for one, another in zip(place, kernel._enter(where(kernel, place)), strict=True):
+        np.testing.assert_allclose(one, another, atol=1e-9)
+
+
+@each_case
+def test_ratios_of_moves_of_the_scale(monkeypatch, name, way):
+    """Posterior ratio times the Jacobian, which is had by differences; and the same step backwards leads back."""
+    seen, (options, error) = hierarchy.read_ratios(monkeypatch), WAYS[way]
+    kernel = make(name, **options, drag=np.array([0.5, -0.4]), step=0.7)
+    rng, model = np.random.default_rng(1), kernel.model
+    for theta in some_points(name):
+        normal = rng.standard_normal()
+        place = move(kernel, "scale", theta, Scripted(normal))
+        there, found = where(kernel, place), seen.pop()
+        assert_consistent(kernel, place)
+        width, h = theta.size, 1e-4
+        moved = [
+            where(kernel, move(kernel, "scale", theta + sign * h * unit, Scripted(normal)))
+            for sign in (1, -1)
+            for unit in np.eye(width)
+        ]
+        jacobian = (np.array(moved[:width]) - np.array(moved[width:])) / (2 * h)
+        expected = hierarchy.log_posterior(model, there) - hierarchy.log_posterior(model, theta)
+        expected += np.log(np.abs(np.linalg.det(jacobian)))
+        assert found == pytest.approx(expected, abs=error + 1e-5)  # differences err by h^2
+        back = where(kernel, move(kernel, "scale", there, Scripted(-normal)))
+        np.testing.assert_allclose(back, theta, atol=1e-9)
+        assert there[-1] != theta[-1]
+        seen.clear()
+
+
+def given_effects(kernel: Grouped, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """v of the coefficients, from dense matrices: precision and mean of delta given e and tau, whitened and aimed."""
+    at, prior, target, aim = kernel.mode.at, kernel.model.prior, kernel.target, kernel.aim
+    (p, k), tau = (at.beta.size, at.effects.size), np.exp(theta[-1])
+    delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
+    e = d + target.shares @ delta
+    own = at.curvature + np.diag(prior.precision(at.beta))
+    precision = np.block([[own, at.mixed.T], [at.mixed, np.diag(at.effect_curvature + tau**-2)]])
+    slope = np.concatenate([at.slope + prior.gradient(at.beta), at.effect_slope - at.effects / tau**2])
+    along = np.concatenate([np.eye(p), -target.shares])  # what moves when e stays
+    inner = along.T @ precision @ along
+    fixed = np.concatenate([np.zeros(p), e])
+    mean = np.linalg.solve(inner, along.T @ (slope - precision @ fixed) + 0.5 * e**2 @ target.bends)
+    z = np.linalg.cholesky(inner).T @ (delta - mean)
+    assert k == e.size
+    return z, aim.back @ (z - aim.shift)
+
+
+def log_q(kernel: Grouped, kind: str, v: np.ndarray) -> float:
+    """Log density of proposals, or of what they are reversible with respect to."""
+    return {
+        "independent": lambda: shape.log_density(kernel.target.shape, v),
+        "autoregressive": lambda: -0.5 * v @ v,
+        "heavy": lambda: stats.multivariate_t.logpdf(v, np.zeros(v.size), np.eye(v.size), kernel.aim.moves.df),
+        "walk": lambda: 0.0,
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@each_case
+def test_ratios_of_moves_of_the_coefficients(monkeypatch, name, way, kind):
+    seen, (options, error) = hierarchy.read_ratios(monkeypatch), WAYS[way]
+    kernel = make(name, **options, **AIMED | {"moves": MOVES[kind]})
+    model = kernel.model
+    for i, theta in enumerate(some_points(name)):
+        place = move(kernel, "coefficients", theta, np.random.default_rng(i))
+        there = where(kernel, place)
+        assert_consistent(kernel, place)
+        np.testing.assert_allclose(place.e, kernel._enter(theta).e, atol=1e-12)
+        expected = hierarchy.log_posterior(model, there) - hierarchy.log_posterior(model, theta)
+        expected += log_q(kernel, kind, given_effects(kernel, theta)[1])
+        expected -= log_q(kernel, kind, given_effects(kernel, there)[1])
+        assert seen.pop() == pytest.approx(expected, abs=error)
+        assert there[-1] == theta[-1]
+    assert not seen
+
+
+@each_case
+def test_ratios_of_moves_of_the_effects(monkeypatch, name, way):
+    """Each group by itself: logistic proposals around the Gaussian given coefficients and tau, or from the prior."""
+    seen, (options, error) = hierarchy.read_ratios(monkeypatch), WAYS[way]
+    kernel = make(name, **options)
+    at, p = kernel.mode.at, 2
+    for i, theta in enumerate(some_points(name)):
+        place = move(kernel, "effects", theta, np.random.default_rng(i))
+        there, tau = where(kernel, place), np.exp(theta[-1])
+        assert_consistent(kernel, place)
+        assert (there[:p] == theta[:p]).all()
+        precision = at.effect_curvature + tau**-2
+        mean = (at.effect_slope - at.mixed @ (theta[:p] - at.beta) - at.effects / tau**2) / precision
+        unit, share = np.sqrt(3 / precision) / np.pi, kernel.target.from_prior
+        for g, found in enumerate(seen):
+            only = theta.copy()
+            only[p + g] = there[p + g]
+            expected = hierarchy.log_posterior(kernel.model, only) - hierarchy.log_posterior(kernel.model, theta)
+            for sign, effect in ((1, theta[p + g]), (-1, there[p + g])):
+                density = (1 - share[g]) * stats.logistic.pdf(effect - at.effects[g], mean[g], unit[g])
+                expected += sign * np.log(density + share[g] * stats.norm.pdf(effect, 0, tau))
+            assert found == pytest.approx(expected, abs=error)
+        assert len(seen) == at.effects.size
+        seen.clear()
+
+
+def test_whitened_coefficients():
+    """What warm-up learns from."""
+    kernel = make("student-t prior")
+    points = some_points("student-t prior", 20)
+    expected = [given_effects(kernel, theta)[0] for theta in points]
+    np.testing.assert_allclose(grouped_loop.whitened(kernel.target, points), expected, atol=1e-10)
+
+
+# --- kind 1: events ---
+
+
+def groups_move(kernel: Grouped, points: np.ndarray, g: int) -> tuple[Any, ...]:
+    """The arguments of `thinned_rows` between two points."""
+    ends = [kernel._enter(theta) for theta in points]
+    metric = kernel.target.metric
+    deltas = [ends[0].delta, ends[1].delta, ends[1].delta - ends[0].delta]
+    lengths = tuple(float(np.sqrt(delta @ metric @ delta)) for delta in deltas)
+    here, there = ((end.delta, end.e[g], end.e[g] - end.shift[g]) for end in ends)
+    return kernel.target.rows, g, lengths, here, there
+
+
+def differences(kernel: Grouped, points: np.ndarray, g: int) -> np.ndarray:
+    """R(there) - R(here) of each row of a group, with NumPy."""
+    model, at = kernel.model, kernel.mode.at
+    rows, p = model.rows, at.beta.size
+    own = slice(int(rows.starts[g]), int(rows.starts[g + 1]))
+    offset = 0.0 if rows._offset is None else rows._offset[own]
+
+    def value(theta):
+        eta = theta[:p] @ rows._x[:, own] + theta[p + g] + offset
+        return eta, model.family.tag.log_likelihood(rows._y[own], eta)
+
+    eta, base = value(kernel.mode.theta)
+    first, second, _ = model.family.tag.derivatives(rows._y[own], eta)
+    left = []
+    for theta in points:
+        there, reached = value(theta)
+        h = there - eta
+        left.append(reached - base - first * h - 0.5 * second * h**2)
+    return left[1] - left[0]
+
+
+class Event:
+    """A generator that makes one event: the first row of a chosen place in the table, kept if it can be."""
+
+    def __init__(self, place: float) -> None:
+        self._times, self._numbers = [0.0, np.inf], [place, 0.0]
+
+    def standard_exponential(self) -> float:
+        return self._times.pop(0)
+
+    def random(self) -> float:
+        return self._numbers.pop(0)
+
+
+@pytest.mark.parametrize("name", ["logit", "weighted", "probit", "poisson"])
+def test_events_seen_from_both_sides(monkeypatch, name):
+    """The same rate and bound, and differences of the opposite sign: so kept events have the rates of a pair."""
+    seen = []
+    right = grouped_loop.thin
+    Interpreted(monkeypatch, thin=lambda bound, apart: seen.append((bound, apart)) or right(bound, apart))
+    kernel, rng = make(name), np.random.default_rng(2)
+    tag, tally = kernel.model.family.tag, np.zeros(1, np.int64)
+    for points in some_points(name, 12).reshape(6, 2, -1):
+        for g, size in enumerate(np.diff(kernel.model.rows.starts)):
+            forth, back = groups_move(kernel, points, g), groups_move(kernel, points[::-1], g)
+            expected = differences(kernel, points, g)
+            for place in rng.random(4):
+                gains = [grouped_loop.thinned_rows(tag, *way, Event(place), tally)[0] for way in (forth, back)]
+                (bound, apart), (same, opposite) = seen
+                assert bound == pytest.approx(same, rel=1e-12)
+                assert apart == pytest.approx(-opposite, rel=1e-12)
+                assert gains[0] == pytest.approx(-gains[1], abs=1e-12)
+                assert gains[0] == pytest.approx(np.log((bound - max(0, -apart)) / (bound - max(0, apart))), rel=1e-9)
+                assert np.abs(expected - apart).min() < 1e-7
+                seen.clear()
+            assert size == expected.size
+
+
+@pytest.mark.parametrize("name", ["logit", "weighted"])
+def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(monkeypatch, name):
+    """And their expected ratio, E exp(sum of gains), is exp(sum of D): what the rows they stand for would say."""
+    rows_drawn = []
+    right = grouped_loop.difference
+
+    def difference(tag, y, eta, *moves):
+        rows_drawn.append(float(eta))
+        return right(tag, y, eta, *moves)
+
+    Interpreted(monkeypatch, difference=difference)
+    kernel, rng = make(name), np.random.default_rng(3)
+    rows, drawn, calls = kernel.model.rows, kernel.target.rows.drawn, 4_000
+    weights = np.ones(rows.size) if rows._weights is None else rows._weights
+    mode = kernel.mode.theta
+    points = np.stack([mode, mode])
+    points[0, :-1] += [0.5, -0.4, 0.3, 1.0, -0.6, 0.2]
+    points[1, :-1] += [-0.3, 0.5, -1.2, -0.9, 0.4, 1.5]
+    for g in range(rows.groups):
+        own = slice(int(rows.starts[g]), int(rows.starts[g + 1]))
+        arguments, tally = groups_move(kernel, points, g), np.zeros(1, np.int64)
+        groups, _, lengths, here, there = arguments
+        e = [here[1] / groups.sd[g], there[1] / groups.sd[g]]
+        u = [np.hypot(length * groups.narrow[g], t) for length, t in zip(lengths, (*e, e[1] - e[0]), strict=True)]
+        rate = drawn.totals[g] * grouped_loop.distance_bound(*u)
+        sums = [grouped_loop.thinned_rows(kernel.model.family.tag, *arguments, rng, tally)[0] for _ in range(calls)]
+        assert abs(tally[0] - calls * rate) < stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(calls * rate)
+        expected = np.exp(weights[own] @ differences(kernel, points, g))
+        ratios = np.exp(sums)
+        assert abs(ratios.mean() - expected) < stats.norm.isf(FALSE_ALARM / 2) * ratios.std(ddof=1) / calls**0.5
+        measure = (weights * drawn.bound)[own]
+        counts = [rows_drawn.count(float(eta)) for eta in drawn.eta[own]]
+        assert sum(counts) == tally[0] > 100
+        if measure.size > 1:
+            assert stats.chisquare(counts, tally[0] * measure / measure.sum()).pvalue > FALSE_ALARM
+        rows_drawn.clear()
+
+
+# --- kind 2: reductions ---
+
+
+def replaced(kernel: Grouped, **parts: Any) -> Grouped:
+    """With other parts of the rows that are drawn."""
+    rows = kernel.target.rows
+    return replace(kernel, target=kernel.target._replace(rows=rows._replace(drawn=rows.drawn._replace(**parts))))
+
+
+def test_with_no_remainder_at_all_every_move_of_the_coefficients_is_accepted():
+    kernel = replaced(make(moves=MOVES["autoregressive"]), totals=np.zeros(4))
+    kernel = replace(kernel, target=kernel.target._replace(bends=np.zeros((4, 2))))
+    assert harness.some_draws(kernel, [200]).accepted[:, grouped_loop.COEFFICIENTS].all()
+
+
+def test_thresholds_split_the_rows():
+    sizes = [make(threshold=threshold).target.rows.always.y.size for threshold in (np.inf, 0.3, 0.0)]
+    assert sizes[0] == 0 < sizes[1] < sizes[2] == 17
+
+
+def sweep(model: Hierarchical, by: float = 2.4) -> GroupSweep:
+    scales = by * mode_of(model).conditional_sd
+    return GroupSweep(scales, scale=model.group_prior.code, coefficients=len(model.coefficients))
+
+
+def one_at_a_time(name: str, surrogate: Any = None, subchain: int | None = None) -> Any:
+    """Metropolis, or two-stage with a surrogate."""
+    model = model_named(name)
+    mode = mode_of(model)
+    if surrogate is None:
+        return Metropolis(model, sweep(model), mode)
+    built = build(surrogate, model, mode, np.random.default_rng(3))
+    return TwoStage(model, built, sweep(model), mode, subchain)
+
+
+@pytest.mark.parametrize("surrogate", [Subsample(17), Stratified(17, "group")], ids=str)
+def test_two_stage_with_the_exact_surrogate_is_metropolis(surrogate):
+    mh = harness.some_draws(one_at_a_time("logit"), [120])
+    both = harness.some_draws(one_at_a_time("logit", surrogate), [120])
+    np.testing.assert_array_equal(mh.theta, both.theta)
+    assert 0.1 < mh.accepted[:, :-1].mean() < 0.9
+
+
+def test_the_draw_of_tau_is_always_accepted():
+    """As a proposal its density cancels the posterior's, up to rounding."""
+    draws = harness.some_draws(one_at_a_time("logit"), [50])
+    assert draws.accepted[:, -1].all()
+    assert np.abs(draws.log_first[:, -1]).max() < 1e-10
+    both = harness.some_draws(one_at_a_time("logit", Stratified(2, "group")), [50])
+    assert both.accepted[:, -1].all()
+    assert np.abs(both.log_second[:, -1]).max() < 1e-10
+
+
+# --- kind 3: start in the posterior, stay there ---
+
+KERNELS: dict[str, dict[str, Any]] = {
+    "all thinned": {},
+    "default": {"threshold": None},
+    "always evaluated": {"threshold": 0.0},
+    "some of each": {"threshold": 0.3},
+    "small balls": {"radius": 1.2},
+    "small balls, some of each": {"threshold": 0.3, "radius": 1.2},
+    "low limit": {"limit": 0.5},
+    "aimed": AIMED,
+    "walks": {"moves": MOVES["walk"]},
+    "heavy": {"moves": MOVES["heavy"]},
+}
+
+
+@pytest.mark.parametrize("options", KERNELS.values(), ids=KERNELS.keys())
+def test_chains_started_in_the_posterior_stay_there(options):
+    assert hierarchy.departure(make("logit", **options), STEPS, CHAINS, seed=11) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold"),
+    [
+        ("weighted", np.inf),
+        ("weighted", 0.3),
+        ("student-t prior", np.inf),
+        ("student-t prior", None),
+        ("two groups", np.inf),
+        ("half-Cauchy", np.inf),
+        ("inverse square", np.inf),
+    ],
+)
+def test_other_models_stay_in_their_posterior(name, threshold):
+    assert hierarchy.departure(make(name, threshold), STEPS, CHAINS, seed=12) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("name", "limit"), [("probit", np.inf), ("poisson", 20.0)])
+def test_other_families_stay_in_their_posterior(monkeypatch, name, limit):
+    """By the interpreted loop: it is the same for every family, and takes long to compile.
+
+    Bounds of a Poisson row grow like e^eta with the ball, so that most moves of small groups look at all their rows.
+    """
+    Interpreted(monkeypatch)
+    assert few_chains(make(name, limit=limit)) > FALSE_ALARM
+
+
+ONE_AT_A_TIME = {
+    "mh": (),
+    "two-stage": (Stratified(2, "group"),),
+    "two-stage, few rows": (Stratified(1, "group", cases=False),),
+    "subchain of 4": (Stratified(2, "group"), 4),
+}
+
+
+@pytest.mark.parametrize("options", ONE_AT_A_TIME.values(), ids=ONE_AT_A_TIME.keys())
+def test_one_at_a_time_kernels_stay_in_the_posterior(options):
+    chains = 1_500 if len(options) == 2 else CHAINS
+    assert hierarchy.departure(one_at_a_time("logit", *options), STEPS, chains, seed=11) > FALSE_ALARM
+
+
+def test_one_at_a_time_with_weights_stays_in_the_posterior():
+    kernel = one_at_a_time("weighted", Stratified(3, "group"))
+    assert hierarchy.departure(kernel, STEPS, CHAINS, seed=12) > FALSE_ALARM
+
+
+# --- kind 4: broken kernels must fail ---
+
+
+def few_chains(kernel: Any, steps: int = STEPS, chains: int = 700) -> float:
+    return hierarchy.departure(kernel, steps, chains, seed=13)
+
+
+def test_the_interpreted_loop_is_the_compiled_one(monkeypatch):
+    kernel = make("logit", 0.3, 2.0, **AIMED)
+    compiled = harness.some_draws(kernel, [40])
+    Interpreted(monkeypatch)
+    interpreted = harness.some_draws(kernel, [40])
+    np.testing.assert_allclose(compiled.theta, interpreted.theta, atol=1e-9)
+    np.testing.assert_array_equal(compiled.screened, interpreted.screened)
+
+
+def test_the_interpreted_loop_stays_in_the_posterior(monkeypatch):
+    """With so few chains as the broken ones below, and all that they need."""
+    Interpreted(monkeypatch)
+    assert few_chains(bent_more(make("logit", drag=np.full(2, 0.7), step=1e-3))) > FALSE_ALARM
+
+
+def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
+    """On the problem with the largest remainders of all: many groups with few rows."""
+    right = grouped_loop.thin
+    Interpreted(monkeypatch, thin=lambda bound, apart: right(bound, -apart))
+    assert few_chains(make("logit")) < FALSE_ALARM
+
+
+def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypatch):
+    """A NaN ratio is a rejection."""
+
+    def unchecked(bound, apart):
+        forward, backward = bound - max(0.0, apart), bound - max(0.0, -apart)
+        return forward / bound, np.log(backward / forward) if min(forward, backward) > 0 else np.nan
+
+    Interpreted(monkeypatch, breaks=lambda bound, apart: False, thin=unchecked)
+    assert few_chains(smaller_bounds(make("logit"), 0.05), STEPS, 1_500) < FALSE_ALARM
+
+
+def smaller_bounds(kernel: Grouped, by: float) -> Grouped:
+    drawn = kernel.target.rows.drawn
+    return replaced(kernel, bound=by * drawn.bound, totals=by * drawn.totals)
+
+
+def test_a_dropped_jacobian_leaves_the_posterior(monkeypatch):
+    """With few rows a group the width of an effect's Gaussian goes with tau, and the Jacobian is nearly its power."""
+    Interpreted(monkeypatch, move_scale=hierarchy.without("move_scale", "log_ratio += math.log(narrower)"))
+    assert few_chains(make("intercept")) < FALSE_ALARM
+
+
+def test_a_drag_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
+    Interpreted(monkeypatch, quadratic=lambda target, delta: 0.0)
+    assert few_chains(make("intercept", drag=np.full(1, 0.7))) < FALSE_ALARM
+
+
+def bent_more(kernel: Grouped, by: float = 4.0) -> Grouped:
+    """Proposals that bend too far with the squares of effects: any bend is exact, if the ratio knows it."""
+    return replace(kernel, target=kernel.target._replace(bends=by * kernel.target.bends))
+
+
+def test_a_bend_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
+    right = grouped_loop.coefficient_gaussian.py_func
+
+    def forgotten(target, e, log_tau, root, mean, bent):
+        right(target, e, log_tau, root, mean, bent)
+        bent[:] = 0.0
+
+    Interpreted(monkeypatch, coefficient_gaussian=forgotten)
+    assert few_chains(bent_more(make("logit"))) < FALSE_ALARM
+
+
+def test_dropped_densities_of_proposed_effects_leave_the_posterior(monkeypatch):
+    Interpreted(monkeypatch, log_mixture=lambda *arguments: 0.0)
+    assert few_chains(make("logit")) < FALSE_ALARM
+
+
+def test_one_group_too_few_in_the_draw_of_tau_leaves_the_posterior(monkeypatch):
+    """With the walk in log tau cut short, which would bring tau back."""
+    right = grouped_loop.draw_log_scale
+    Interpreted(monkeypatch, draw_log_scale=lambda code, count, *rest: right(code, count - 1, *rest))
+    assert few_chains(make("two groups", step=1e-3)) < FALSE_ALARM
+
+
+class Unweighed(GroupSweep):
+    """Draws tau as if it had no prior, and forgets to say so."""
+
+    def propose(self, theta: np.ndarray, update: int, rng: Any) -> Move:
+        move = replace(self, scale=self.scale._replace(light=0.0)) if update == self.updates - 1 else self
+        return GroupSweep.propose(move, theta, update, rng)._replace(log_q=0.0)
+
+
+class Unasked(Unweighed):
+    """Draws tau from another density, and says so."""
+
+    def propose(self, theta: np.ndarray, update: int, rng: Any) -> Move:
+        move = replace(self, scale=self.scale._replace(power=1.5)) if update == self.updates - 1 else self
+        return GroupSweep.propose(move, theta, update, rng)
+
+
+def test_a_wrong_draw_of_tau_is_corrected_only_if_its_density_is_known():
+    kernel = one_at_a_time("two groups")
+    own = {"scales": kernel.proposal.scales, "scale": kernel.proposal.scale, "coefficients": 1}
+    assert hierarchy.departure(replace(kernel, proposal=Unasked(**own)), STEPS, CHAINS, seed=13) > FALSE_ALARM
+    assert hierarchy.departure(replace(kernel, proposal=Unweighed(**own)), 2 * STEPS, CHAINS, seed=13) < FALSE_ALARM
+
+
+def test_bounds_that_are_too_small_are_seen_while_sampling():
+    with pytest.raises(FloatingPointError, match="exceeds its bound"):
+        harness.some_draws(smaller_bounds(make("logit"), 0.05), [500])
+
+
+@pytest.mark.parametrize("total", [np.nan, -1.0])
+def test_a_rate_that_is_not_a_number_raises(total):
+    kernel = make("logit")
+    totals = kernel.target.rows.drawn.totals.copy()
+    totals[2] = total
+    with pytest.raises(FloatingPointError, match="rate"):
+        harness.some_draws(replaced(kernel, totals=totals), [5])
+
+
+def test_a_dropped_prior_correction_leaves_the_posterior():
+    kernel = make("student-t prior")
+    kernel = replace(kernel, target=kernel.target._replace(corrected=False))
+    assert hierarchy.departure(kernel, 4 * STEPS, CHAINS, seed=12) < FALSE_ALARM
+
+
+# --- kind 5: known posteriors ---
+
+
+@pytest.mark.parametrize("options", [{}, {"threshold": None}, {"radius": 1.2}], ids=["all thinned", "default", "small"])
+def test_long_runs_agree_with_quadrature(options):
+    chains = 300
+    truth = hierarchy.Quadrature.of(model_named("intercept"))
+    z, checks = hierarchy.largest_z(make("intercept", **options), 200, chains, 5, truth)
+    assert z < harness.z_limit(chains, checks)
+
+
+@pytest.mark.parametrize("options", [(), (Stratified(1, "group"),)], ids=["mh", "two-stage"])
+def test_long_one_at_a_time_runs_agree_with_quadrature(options):
+    chains = 300
+    truth = hierarchy.Quadrature.of(model_named("intercept"))
+    z, checks = hierarchy.largest_z(one_at_a_time("intercept", *options), 60, chains, 5, truth)
+    assert z < harness.z_limit(chains, checks)
+
+
+def test_quadrature_check_sees_a_small_bias():
+    """A posterior under a prior of tau only a tenth narrower is told apart."""
+    chains = 300
+    other = hierarchy.Quadrature.of(model_named("intercept"), 0.9)
+    z, checks = hierarchy.largest_z(make("intercept", None), 200, chains, 5, other)
+    assert z > harness.z_limit(chains, checks)
+
+
+# --- kind 7: same seed, same draws ---
+
+EVERY = {
+    "all thinned": lambda: make("logit"),
+    "small balls, some of each": lambda: make("logit", 0.3, 1.2),
+    "mh": lambda: one_at_a_time("logit"),
+    "two-stage": lambda: one_at_a_time("logit", Stratified(2, "group")),
+    "subchain": lambda: one_at_a_time("logit", Stratified(2, "group"), 3),
+}
+each_kernel = pytest.mark.parametrize("kernel", EVERY.values(), ids=EVERY.keys())
+
+
+@each_kernel
+def test_draws_do_not_depend_on_how_steps_are_split(kernel):
+    kernel = kernel()
+    assert harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [1, 99, 7, 23]))
+    assert not harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [130], seed=4))
+
+
+def test_draws_do_not_depend_on_the_number_of_threads():
+    kernel, found = make("logit", 0.3, 2.0), []
+    for threads in (1, 2, 4):
+        numba.set_num_threads(threads)
+        try:
+            found.append(harness.some_draws(kernel, [100], chains=5))
+        finally:
+            numba.set_num_threads(4)
+    assert harness.same(found[0], found[1])
+    assert harness.same(found[0], found[2])
+
+
+def test_no_steps_change_nothing():
+    kernel, streams = make("logit"), Streams.spawn(3, 2)
+    state = kernel.start(streams)
+    after, draws = kernel.advance(state, 0, streams)
+    assert len(draws.theta) == 0
+    assert (after.theta == state.theta).all()
+
+
+# --- kind 9: honest counts ---
+
+
+@pytest.mark.parametrize(("threshold", "radius"), [(np.inf, None), (0.0, None), (0.3, None), (np.inf, 1.2), (0.3, 1.2)])
+def test_rows_touched_are_what_the_loop_looked_at(monkeypatch, threshold, radius):
+    """An event is one row; where all rows of a group decide, each counts for both points."""
+    looked, functions = {"events": 0, "all": 0, "always": 0}, vars(grouped_loop).copy()
+
+    def difference(*arguments):
+        looked["events"] += 1
+        return functions["difference"](*arguments)
+
+    def remainder(*arguments):
+        looked["all"] += 1
+        return functions["remainder"](*arguments)
+
+    def always_remainder(tag, rows, weights, g, *rest):
+        looked["always"] += int(rows.starts[g + 1] - rows.starts[g])
+        return functions["always_remainder"](tag, rows, weights, g, *rest)
+
+    Interpreted(monkeypatch, difference=difference, remainder=remainder, always_remainder=always_remainder)
+    kernel = make("logit", threshold, radius)
+    before = kernel.model.rows.touched
+    harness.some_draws(kernel, [40])
+    assert kernel.model.rows.touched - before == sum(looked.values())
+    assert (looked["events"] > 0) == (threshold > 0)
+    assert (looked["always"] > 0) == (threshold < 1)
+    assert (looked["all"] > 0) == (radius is not None)
+
+
+class Only:
+    """A sweep of which one update is made."""
+
+    updates, by_column, name = 1, True, "only"
+
+    def __init__(self, sweep: GroupSweep, update: int) -> None:
+        self._sweep, self._update = sweep, update
+
+    def propose(self, theta: np.ndarray, update: int, rng: Any) -> Move:
+        return self._sweep.propose(theta, self._update, rng)
+
+
+def shifted_rows(monkeypatch) -> list[int]:
+    """Rows that the compiled loops were asked to shift, with the number of chains, at both points."""
+    asked: list[int] = []
+    for name in ("block_shifted_values", "shifted_values"):
+        right = getattr(rowmath, name)
+
+        def counted(*arguments, right=right):
+            asked.append(2 * (arguments[7] - arguments[6]) * arguments[4].size)
+            return right(*arguments)
+
+        monkeypatch.setattr(rowmath, name, counted)
+    return asked
+
+
+@pytest.mark.parametrize("update", range(7))
+def test_metropolis_looks_at_the_rows_of_a_group_only(monkeypatch, update):
+    chains, sizes = 5, np.diff(model_named("logit").rows.starts)
+    asked = shifted_rows(monkeypatch)
+    kernel = one_at_a_time("logit")
+    kernel = replace(kernel, proposal=Only(kernel.proposal, update))
+    streams, rows = Streams.spawn(1, chains), kernel.model.rows
+    state = kernel.start(streams)
+    before = rows.touched
+    kernel.advance(state, 1, streams)
+    expected = [17, 17, *2 * sizes, 0][update] * chains
+    assert rows.touched - before == expected
+    assert sum(asked) == (expected if update >= 2 else 0)
+
+
+@pytest.mark.parametrize("update", range(7))
+def test_two_stage_looks_at_the_rows_of_a_group_only(monkeypatch, update):
+    """All chains look at the surrogate's rows, and those that pass at the group's; the draw of tau at none."""
+    chains = 40
+    kernel = one_at_a_time("logit", Stratified(2, "group"))
+    kernel = replace(kernel, proposal=Only(kernel.proposal, update))
+    streams, rows, few = Streams.spawn(1, chains), kernel.model.rows, kernel.surrogate._rows
+    state = kernel.start(streams)
+    before, asked = (rows.touched, few.touched), shifted_rows(monkeypatch)
+    draws = kernel.advance(state, 1, streams)[1]
+    passed = int(draws.decided.sum())
+    full, own = ([part.size, part.size, *2 * np.diff(part.starts), 0][update] for part in (rows, few))
+    assert few.touched - before[1] == own * chains
+    assert rows.touched - before[0] == full * passed
+    assert passed > 0
+    assert sum(asked) == ((own * chains + full * passed) if update >= 2 else 0)
+
+
+# --- many groups ---
+
+
+@cache
+def many(groups: int) -> tuple[Grouped, float]:
+    """A kernel, and the rows that it touches in a sweep, by group; group sizes are the same tenfold."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(groups), np.tile(np.arange(5, 105, 5), groups // 20))
+    x = np.column_stack([np.ones(codes.size), rng.normal(size=codes.size)])
+    eta = -1.5 + 0.5 * x[:, 1] + 0.7 * rng.normal(size=groups)[codes]
+    y = tb.Bernoulli().simulate(rng, eta)
+    kernel = make_kernel(Hierarchical.from_arrays(x, y, codes), "thinned", seed=1)
+    streams, rows = Streams.spawn(1, 1), kernel.model.rows
+    before = rows.touched
+    kernel.advance(kernel.start(streams), 30, streams)
+    return kernel, (rows.touched - before) / 30 / groups
+
+
+def test_two_thousand_groups_touch_as_few_rows_each_as_two_hundred():
+    (kernel, few), (other, fewer) = many(200), many(2_000)
+    assert other.target.rows.radius.size == 2_000
+    assert 0 < fewer < 1.1 * few
+    assert few < 0.3 * kernel.model.rows.size / 200 * 3  # of the rows that three moves of a sweep would look at
+
+
+def test_two_thousand_groups_are_sampled():
+    """Effects follow those of the expansion, which many rows make good."""
+    kernel, _ = many(2_000)
+    streams = Streams.spawn(2, 2)
+    draws = kernel.advance(kernel.start(streams), 100, streams)[1]
+    assert np.isfinite(draws.theta).all()
+    assert (draws.screened.mean((0, 2)) > 0.05).all()
+    mean = draws.theta[50:, :, 2:-1].mean((0, 1))
+    assert np.corrcoef(mean, kernel.mode.at.effects)[0, 1] > 0.9
+
+
+# --- simulation-based calibration ---
+
+GROUPS = [1, 1, 2, 3, 4, 5, 7, 9, 12, 18, 28, 40]
+KEPT = 49
+
+
+def ranks(method: str, repeats: int, draws: int, scale: float = 1.0) -> np.ndarray:
+    """Ranks of the true intercept, slope and tau among draws, over data simulated from the prior.
+
+    With groups of one row, and others without events. Data that no model takes (all outcomes the same) is left out,
+    which does not matter to ranks, since these are uniform whatever the data. `scale` is that of the fitted prior.
+    """
+    rng, found, seed = np.random.default_rng(0), [], 0
+    codes = np.repeat(np.arange(len(GROUPS)), GROUPS)
+    while len(found) < repeats:
+        seed += 1
+        beta, tau = rng.standard_normal(2), np.abs(rng.standard_normal())
+        x = np.column_stack([np.ones(codes.size), rng.normal(size=codes.size)])
+        y = tb.Bernoulli().simulate(rng, x @ beta + tau * rng.standard_normal(len(GROUPS))[codes])
+        if y.min() == y.max():
+            continue
+        model = Hierarchical.from_arrays(x, y, codes, prior=tb.Normal(0, 1), group_prior=tb.HalfNormal(scale))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SeparationWarning)
+            fit = tb.sample(make_kernel(model, method, seed=seed), draws, 1, seed, progress=False)
+        posterior = fit.posterior.isel(chain=0)
+        drawn = np.column_stack([posterior["beta"].values, posterior["1|group_sigma"].values])
+        found.append((drawn[:: draws // KEPT][:KEPT] < [*beta, tau]).sum(0))
+    return np.array(found)
+
+
+def uniformity(found: np.ndarray) -> float:
+    """Smallest p-value, over the parameters, that ranks are uniform: Kolmogorov-Smirnov, with ties broken at random."""
+    spread = (found + np.random.default_rng(1).random(found.shape)) / (KEPT + 1)
+    return float(found.shape[1] * min(stats.kstest(column, "uniform").pvalue for column in spread.T))
+
+
+def test_simulation_based_calibration_in_short():
+    assert uniformity(ranks("thinned", 60, 490)) > FALSE_ALARM
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("method", "repeats", "draws"), [("thinned", 400, 980), ("mh", 250, 980)])
+def test_simulation_based_calibration(method, repeats, draws):
+    assert uniformity(ranks(method, repeats, draws)) > FALSE_ALARM
+
+
+@pytest.mark.long
+def test_simulation_based_calibration_sees_a_wrong_prior():
+    assert uniformity(ranks("thinned", 400, 490, scale=0.3)) < FALSE_ALARM
