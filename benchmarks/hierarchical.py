@@ -33,7 +33,7 @@ LOAN_METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
 }
 LOAN_DRAWS = {"mh": 8_000, "rows_224000": 6_000, "rows_22400": 6_000, "auto": 10_000}  # a chain
-SLOW_WARMUP = 300  # of what looks at all rows
+SLOW_WARMUP = 500  # of what looks at all rows
 
 FLIGHTS = "late ~ scale(month) + scale(hour) + scale(distance) + day_of_week + origin + (1 | carrier)"
 

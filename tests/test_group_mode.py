@@ -325,7 +325,7 @@ def test_tau_is_near_the_truth(seed):
     sd = np.sqrt(mode.weights @ (mode.scales - mode.weights @ mode.scales) ** 2)
     assert 0.1 < sd < 0.2  # 1 / sqrt(2 groups) if effects were known
     assert mode.zero < 1e-10
-    assert mode.said == "the data rule out equal groups"
+    assert "the data rule out equal groups" in mode.said
 
 
 def test_groups_that_are_all_equal():
@@ -337,7 +337,7 @@ def test_groups_that_are_all_equal():
     model = Hierarchical.from_arrays(np.column_stack([np.ones(1500), np.tile(x, 30)]), np.tile(y, 30), codes, **given)
     mode = found(model)
     assert 0.99 < mode.zero <= 1
-    assert mode.said == f"equal groups have {mode.zero:.2g} of the largest likelihood"
+    assert f"have {mode.zero:.2g} of the largest likelihood" in mode.said
     assert mode.tau < 0.3
     assert (np.abs(mode.at.effects) < CLOSE * mode.conditional_sd[2:]).all()
     np.testing.assert_allclose(mode.at.effects, mode.at.effects[0], atol=1e-12)

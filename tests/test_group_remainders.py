@@ -177,6 +177,24 @@ def test_bounds_that_are_a_tenth_too_small_do_not_hold():
     assert np.max(ratios) > 0.9  # so that bounds times 0.9 would be broken
 
 
+def test_excess_is_at_most_one_and_sees_bounds_that_are_too_small():
+    """It looks at random directions: with one column and one effect some of them are close to the worst."""
+    case, one, radius = near_the_peak(), np.ones(2), np.full(2, 3.0)
+    made = case.made()
+    bounds = made.bounds(one, radius)
+    found = made.excess(bounds, one, radius, np.random.default_rng(1), 100)
+    assert 0.9 < found <= 1
+    assert made.excess(0.8 * bounds, one, radius, np.random.default_rng(1), 100) == pytest.approx(found / 0.8)
+    bounds[7] = 0.0  # a row that would never be drawn
+    assert made.excess(bounds, one, radius, np.random.default_rng(1), 100) > 1e6
+
+
+@pytest.mark.parametrize("link", TAGS)
+def test_no_family_exceeds_its_bounds(link):
+    made = problem(link).made()
+    assert 0.01 < made.excess(made.bounds(WIDE, RADIUS), WIDE, RADIUS, np.random.default_rng(1)) <= 1
+
+
 def test_weights_do_not_matter_to_bounds_but_to_what_is_drawn():
     case = problem("logit")
     made = case.made()

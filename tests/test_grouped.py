@@ -22,6 +22,7 @@ from scipy import stats
 
 import tallbayes as tb
 from tallbayes import rowmath
+from tallbayes.group_remainders import GroupRemainders
 from tallbayes.kernels import Streams, grouped_loop, shape
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import Place, Work
@@ -35,7 +36,7 @@ from tallbayes.proposals import GroupSweep, Move
 from tallbayes.surrogates import build
 from tallbayes.surrogates.subsample import Stratified, Subsample
 
-CHAINS, STEPS = 3_000, 6
+CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MOVES = {
@@ -550,6 +551,13 @@ def test_a_wrong_draw_of_tau_is_corrected_only_if_its_density_is_known():
     assert hierarchy.departure(replace(kernel, proposal=Unweighed(**own)), 2 * STEPS, CHAINS, seed=13) < FALSE_ALARM
 
 
+def test_bounds_that_are_too_small_are_seen_in_set_up(monkeypatch):
+    right = GroupRemainders.bounds
+    monkeypatch.setattr(GroupRemainders, "bounds", lambda self, *rest: 0.05 * right(self, *rest))
+    with pytest.raises(FloatingPointError, match="times its bound"):
+        make("logit")
+
+
 def test_bounds_that_are_too_small_are_seen_while_sampling():
     with pytest.raises(FloatingPointError, match="exceeds its bound"):
         harness.some_draws(smaller_bounds(make("logit"), 0.05), [500])
@@ -803,7 +811,7 @@ def test_simulation_based_calibration_in_short():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("method", "repeats", "draws"), [("thinned", 400, 980), ("mh", 250, 980)])
+@pytest.mark.parametrize(("method", "repeats", "draws"), [("thinned", 400, 980), ("mh", 150, 980)])
 def test_simulation_based_calibration(method, repeats, draws):
     assert uniformity(ranks(method, repeats, draws)) > FALSE_ALARM
 

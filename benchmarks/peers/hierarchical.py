@@ -3,8 +3,8 @@
 Flights are a random subset that NUTS can do, to see whether the two agree. On many groups NUTS runs as long as ours
 takes in all, or as long as the limit allows, to see how far it gets.
 
-NUTS with centred effects does as well as non-centred on the flights and better on the groups, so it is what runs unless
-`--kind` says otherwise. Kind `scaled` is centred too, and gets the posterior's standard deviations for nothing.
+NUTS does about as well with centred as with non-centred effects on both; centred is what runs unless `--kind` says
+otherwise. Kind `scaled` is centred too, and gets the posterior's standard deviations for nothing.
 """
 
 from __future__ import annotations

@@ -127,6 +127,13 @@ class MemoryRows:
         return self.columns if self._group is None else self.columns + self.groups + 1
 
     @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves: all, or those of a group at both points, or none."""
+        if self._group is None:
+            return np.full(self.columns, float(self.size))
+        return np.concatenate([np.full(self.columns, self.size), 2 * np.diff(self.starts), [0]]).astype(float)
+
+    @property
     def total_weight(self) -> float:
         """Sum of the weights: the number of rows that the data had, where no weights were given."""
         return float(self.size if self._weights is None else self._weights.sum())

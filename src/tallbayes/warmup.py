@@ -145,9 +145,14 @@ def _factor(kernel: Any, draws: Draws) -> Array:
     length = jump / acceptance  # squared length of moves that pass stage 1
     kappa = error / length[here]
     second = 2 * ndtr(-0.5 * np.sqrt(np.outer(kappa, length)))
-    surrogate = kernel.surrogate.size + CALL_COST
-    work = surrogate + acceptance * (kernel.model.rows.size + CALL_COST)
-    return np.asarray(STEPS[_smallest_best(jump * second / work)] / STEPS[here])
+    screens, decides = kernel.surrogate.sizes, kernel.model.rows.sizes
+    if not isinstance(kernel.proposal, OneAtATime):
+        screens, decides = screens[:1], decides[:1]
+    work = (screens + CALL_COST)[:, None] + np.outer(decides + CALL_COST, acceptance)
+    # All updates of a sweep pay for its work, so that one which is cheap anyway need not save any.
+    now = work[np.arange(len(here)), here][:, None]
+    sweep = now.sum() - now + work
+    return np.asarray(STEPS[_smallest_best(jump * second / (sweep / now.sum()) ** len(here))] / STEPS[here])
 
 
 def _walk(by_column: bool) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.families import Family
 from tallbayes.group_scale import HalfCauchy, ScalePrior
 from tallbayes.models.glm import GLM
+from tallbayes.phases import Phases
 from tallbayes.priors import AnyPrior
 
 Array = NDArray[np.float64]
@@ -73,13 +74,16 @@ class Hierarchical(GLM):
         >>> model.parameters
         ('x0', '1|group[3]', '1|group[7]', '1|group_sigma')
         """
-        levels, codes = np.unique(np.asarray(groups), return_inverse=True)
+        phases = Phases()
+        with phases("design"):
+            levels, codes = np.unique(np.asarray(groups), return_inverse=True)
         if codes.shape != np.shape(y):
             raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
         self = cls.__new__(cls)
         self.group_prior = _checked(group_prior)
         given: dict[str, Any] = {"coefficients": coefficients, "weights": weights, "offset": offset}
         self._from_arrays(X, y, family, prior, **given, codes={"group": codes}, levels=levels.tolist())
+        self.seconds["design"] += phases.seconds["design"]
         return self
 
     @property

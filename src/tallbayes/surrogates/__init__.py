@@ -30,6 +30,10 @@ class Surrogate(Protocol):
         """Rows that one evaluation touches."""
 
     @property
+    def sizes(self) -> Array:
+        """Rows that it touches when one entry of a parameter vector moves, or (1,) for any."""
+
+    @property
     def touched(self) -> int:
         """Rows touched so far."""
 
@@ -56,6 +60,7 @@ class Custom:
     """
 
     size = 0
+    sizes = np.zeros(1)
     touched = 0
 
     def __init__(self, function: Callable[[Array], float]) -> None:

@@ -37,6 +37,11 @@ class SubsampleSurrogate:
         return self._rows.size
 
     @property
+    def sizes(self) -> Array:
+        """See `Surrogate`."""
+        return self._rows.sizes
+
+    @property
     def touched(self) -> int:
         """See `Surrogate`."""
         return self._rows.touched

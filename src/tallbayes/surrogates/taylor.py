@@ -57,6 +57,7 @@ class TaylorSurrogate:
 
     name = str(Taylor())
     size = 0
+    sizes = np.zeros(1)
     touched = 0
 
     def __init__(self, theta: Array, value: float, gradient: Array, curvature: Array) -> None:
@@ -86,6 +87,11 @@ class CorrectedTaylor:
     def size(self) -> int:
         """See `Surrogate`."""
         return self._rows.size
+
+    @property
+    def sizes(self) -> Array:
+        """See `Surrogate`."""
+        return np.array([float(self._rows.size)])
 
     @property
     def touched(self) -> int:
