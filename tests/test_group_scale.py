@@ -217,3 +217,9 @@ def test_draws_take_their_numbers_from_the_generator_alone():
     one, same, other = (drawn(HalfCauchy(2.5), 5, 4.0, 50, seed) for seed in (1, 1, 2))
     assert (one == same).all()
     assert (one != other).all()
+
+
+@pytest.mark.parametrize("squares", [np.nan, np.inf])
+def test_squares_that_are_no_numbers_give_none(squares):
+    """Rejection would go on for ever; the loop then sees a rate that is not a number and raises."""
+    assert np.isnan(draw_log_scale(HalfCauchy(1.0).code, 3, squares, np.random.default_rng(0)))

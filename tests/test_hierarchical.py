@@ -201,6 +201,8 @@ def test_models_say_which_formula_they_are_for():
         tb.GLM(FORMULA, DATA)
     with pytest.raises(ValueError, match=r"tb\.GLM"):
         tb.Hierarchical("y ~ x", DATA)
+    with pytest.raises(ValueError, match="only one level"):
+        tb.Hierarchical.from_arrays(np.ones((3, 1)), [0, 1, 0], groups=[1, 1, 1])
     with pytest.raises(ValueError, match="groups has shape"):
         tb.Hierarchical.from_arrays(np.ones((3, 1)), [0, 1, 0], groups=[1, 2])
 

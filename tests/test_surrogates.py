@@ -229,7 +229,7 @@ def test_any_function_is_a_surrogate(models):
     assert exact.log_likelihood(params) == pytest.approx(model.log_likelihood(params), rel=ROUNDING)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "taylor", object()], ids=str)
+@pytest.mark.parametrize("wrong", [None, 3, "taylor", object()], ids=["none", "number", "text", "object"])
 def test_not_a_surrogate(wrong, models):
     model, mode = models["plain"]
     with pytest.raises(TypeError, match=f"surrogate must be .*, not {type(wrong).__name__}"):

@@ -178,7 +178,9 @@ def _inside(slope, low, high, share):
 
 @compiled()
 def draw_log_scale(code, count, squares, rng):
-    """A draw of u = log tau given `count` effects with this sum of squares."""
+    """A draw of u = log tau given `count` effects, two or more, with this sum of squares; NaN if that is no number."""
+    if not (squares < math.inf):
+        return math.nan
     squares = max(squares, 1e-280)
     mode = 0.5 * math.log(squares / (count + code.power - 1.0))
     if code.light > 0.0:  # it may pull the mode far to the left: begin where it alone would balance the data

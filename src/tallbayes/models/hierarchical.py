@@ -77,6 +77,8 @@ class Hierarchical(GLM):
         phases = Phases()
         with phases("design"):
             levels, codes = np.unique(np.asarray(groups), return_inverse=True)
+        if levels.size < 2:
+            raise ValueError("groups has only one level, so there is nothing to learn about groups; use tb.GLM")
         if codes.shape != np.shape(y):
             raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
         self = cls.__new__(cls)
