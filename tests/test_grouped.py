@@ -803,7 +803,7 @@ def ranks(method: str, repeats: int, draws: int, scale: float = 1.0) -> np.ndarr
 def uniformity(found: np.ndarray) -> float:
     """Smallest p-value, over the parameters, that ranks are uniform: Kolmogorov-Smirnov, with ties broken at random."""
     spread = (found + np.random.default_rng(1).random(found.shape)) / (KEPT + 1)
-    return float(found.shape[1] * min(stats.kstest(column, "uniform").pvalue for column in spread.T))
+    return float(min(1.0, found.shape[1] * min(stats.kstest(column, "uniform").pvalue for column in spread.T)))
 
 
 def test_simulation_based_calibration_in_short():

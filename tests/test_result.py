@@ -242,7 +242,7 @@ def eta_of(fit, learned, draws=300):
         (Binomial("sent", "probit"), stats.norm.cdf),
         (Poisson(), np.exp),
     ],
-    ids=str,
+    ids=["probit", "cloglog", "binomial", "binomial probit", "poisson"],
 )
 def test_predictions_of_other_families(family, mean):
     # For counts of successes it is their expected share, so that the number of trials is not needed.
