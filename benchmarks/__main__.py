@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import bank, cold_start, design, hierarchical, loans, passes, scaling
+from benchmarks import bank, cold_start, consensus, design, hierarchical, loans, passes, scaling, subsampling
 
 ALL = {
     "passes": passes,
@@ -13,6 +13,8 @@ ALL = {
     "loans": loans,
     "hierarchical": hierarchical,
     "bank": bank,
+    "consensus": consensus,
+    "subsampling": subsampling,
     "scaling": scaling,
 }
 

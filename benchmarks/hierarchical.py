@@ -30,9 +30,10 @@ SIZES = {"rows_224000": 14_000, "rows_22400": 1_400}  # rows a bank of the surro
 LOAN_METHODS: dict[str, dict[str, Any]] = {
     "mh": {"method": "mh"},
     **{name: {"method": "two-stage", "surrogate": tb.Stratified(size, by="bank")} for name, size in SIZES.items()},
+    "uniform": {"method": "two-stage", "surrogate": tb.Stratified(SIZES["rows_224000"], by="bank", uniform=True)},
     "auto": {},
 }
-LOAN_DRAWS = {"mh": 8_000, "rows_224000": 6_000, "rows_22400": 6_000, "auto": 10_000}  # a chain
+LOAN_DRAWS = {"mh": 8_000, "rows_224000": 6_000, "rows_22400": 6_000, "uniform": 4_000, "auto": 10_000}  # a chain
 SLOW_WARMUP = 500  # of what looks at all rows
 
 FLIGHTS = "late ~ scale(month) + scale(hour) + scale(distance) + day_of_week + origin + (1 | carrier)"
@@ -63,11 +64,13 @@ def loans(rows: int = tb.datasets.LOAN_ROWS, draws: dict[str, int] | None = None
     print(f"\nLoans by bank, {rows:,} rows, {cases:,} foreclosed, {len(fits['mh'].parameters)} parameters")
     for name, size in SIZES.items():
         print(f"{name:12} two-stage, screened by all foreclosed and {others.clip(upper=size).sum():,} other loans")
+    print("uniform      the first of these as in the paper, other loans of a bank being drawn with equal probabilities")
     plain_loans.report(fits)
     effective = pd.DataFrame({name: one.summary()["ess_bulk"] for name, one in fits.items()})
     print(f"\nBulk ESS: where the reference has few, the ratios above say little\n{effective.round().to_string()}\n")
     ratios = tb.compare_parameters(**fits)
-    for name, goal in (("rows_224000", "at least 22; paper: all 24"), ("rows_22400", "paper: 20")):
+    goals = {"rows_224000": "at least 22; paper: all 24", "rows_22400": "paper: 20", "uniform": "paper: all 24"}
+    for name, goal in goals.items():
         found, low = ratios[name], ratios.index[ratios[name] <= 1]
         print(f"{name:12} / mh  above 1 for {(found > 1).sum()} of {len(found)} ({goal}), median {found.median():.2f}")
         print(f"{'':17} at most 1: {', '.join(f'{one} {found[one]:.2f}' for one in low) or 'none'}")

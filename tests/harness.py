@@ -309,6 +309,7 @@ def counting_passes() -> Iterator[dict[int, int]]:
         "moved_values": lambda a: a[5].size,
         "serial_moved_values": lambda a: a[5].size,
         "predictors": lambda a: len(a[3]),
+        "block_predictors": lambda a: len(a[3]),
     }
 
     def counted(function: Callable[..., Any], count: Callable[[Any], int], data: int) -> Callable[..., Any]:
@@ -321,6 +322,6 @@ def counting_passes() -> Iterator[dict[int, int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name, count in vectors.items():
-            data = {"predictors": 0, "moved_values": 2, "serial_moved_values": 2}.get(name, 1)
+            data = {"predictors": 0, "block_predictors": 0, "moved_values": 2, "serial_moved_values": 2}.get(name, 1)
             patch.setattr(rowmath, name, counted(getattr(rowmath, name), count, data))
         yield tally

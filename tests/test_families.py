@@ -13,6 +13,7 @@ from tallbayes.compiled import compiled
 from tallbayes.families import Bernoulli, Binomial, Logit, Poisson, cloglog, logit, probit, resolve, to_json
 from tallbayes.families.terms import bound3
 from tallbayes.families.terms import third as compiled_third
+from tallbayes.families.terms import value as compiled_value
 from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 EPS = np.finfo(float).eps
@@ -28,6 +29,12 @@ def EXP(t):  # noqa: N802
 def thirds(tag, y, eta, out):
     for i in range(eta.size):
         out[i] = compiled_third(tag, y, eta[i])
+
+
+@compiled()
+def values(tag, y, eta, out):
+    for i in range(eta.size):
+        out[i] = compiled_value(tag, y, eta[i])
 
 
 @compiled()
@@ -107,6 +114,7 @@ def test_compiled_chunks(link, y, weight):
         slack = 16 * EPS * (size + (times * eta**2 if link == "probit" else 0))
         alone, found = rows.sum(request[0], [[eta]]), rows.sum(request[1], [[eta]])
         assert alone == pytest.approx(value, abs=slack)
+        assert times * applied(values, TAGS[link], y, np.array([eta]))[0] == pytest.approx(value, abs=slack)
         assert found.value == pytest.approx(value, abs=slack)
         assert found.gradient[0, 0] == pytest.approx(first, abs=slack)
         assert found.curvature[0, 0, 0] == pytest.approx(-second, abs=slack)

@@ -2,11 +2,14 @@
 
 from tallbayes import datasets, plots
 from tallbayes.compare import compare, compare_parameters
+from tallbayes.estimators import SplineProxy, TaylorProxy
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.fit import fit, sample
 from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.kernels.consensus import Consensus, ShardError
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import make_kernel
@@ -25,6 +28,7 @@ __all__ = [
     "Bernoulli",
     "Binomial",
     "CaseControl",
+    "Consensus",
     "Fit",
     "Grouped",
     "HalfCauchy",
@@ -35,10 +39,14 @@ __all__ = [
     "Normal",
     "Poisson",
     "SeparationWarning",
+    "ShardError",
+    "SplineProxy",
     "Stratified",
     "StudentT",
     "Subsample",
+    "Subsampling",
     "Taylor",
+    "TaylorProxy",
     "Thinned",
     "TwoStage",
     "compare",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tallbayes import diagnostics
 from tallbayes.kernels import Draws, Kernel, Streams
+from tallbayes.kernels.consensus import Consensus
 from tallbayes.phases import Phases
 from tallbayes.warmup import tune
 
@@ -43,6 +44,7 @@ class Run:
     acceptance: dict[str, float]
     rows_per_draw: float
     surrogate_rows_per_draw: float
+    variance: Array  # (chains, draws) of estimated log-likelihoods
     interrupted: bool
 
 
@@ -66,7 +68,7 @@ def run(
         loop = _Loop(rng, stop, bar)
         with phases("warmup"):
             state = kernel.start(rng)
-            loop.begin("warm-up", warmup)
+            loop.begin("warm-up", warmup * len(_own(kernel)))
             kernel, state = tune(kernel, state, warmup, loop.advance)
         counted = _Touched(kernel)
         loop.begin("draws", most)
@@ -98,6 +100,7 @@ def run(
         _acceptance(kernel, parts),
         full / (made * chains),
         surrogate / (made * chains),
+        _joined(parts, "variance").swapaxes(0, 1),
         stop.is_set(),
     )
 
@@ -122,8 +125,13 @@ class _Loop:
         """Show a fact behind the bar."""
         self.facts["ess"] = text
 
-    def advance(self, kernel: Kernel, state: Any, steps: int, stoppable: bool = False) -> tuple[Any, Draws]:
-        """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early."""
+    def advance(
+        self, kernel: Kernel, state: Any, steps: int, stoppable: bool = False, streams: Streams | None = None
+    ) -> tuple[Any, Draws]:
+        """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early.
+
+        Shards have streams of their own, and may be advanced from several threads.
+        """
         parts: list[Draws] = []
         made = 0
         while made < steps and not (stoppable and self.stop.is_set()):
@@ -131,7 +139,7 @@ class _Loop:
                 raise KeyboardInterrupt
             call = min(self.steps, steps - made)
             began = time.perf_counter()
-            state, part = kernel.advance(state, call, self.rng)
+            state, part = kernel.advance(state, call, streams or self.rng)
             rate = (time.perf_counter() - began) / call
             self.steps = int(np.clip(CALL_SECONDS / rate, 1, 4 * self.steps))
             parts.append(part)
@@ -172,12 +180,20 @@ class _Touched:
         self._before = self._now()
 
     def _now(self) -> tuple[int, int]:
-        return self.kernel.model.rows.touched, getattr(getattr(self.kernel, "surrogate", None), "touched", 0)
+        each = _own(self.kernel)
+        surrogates = (getattr(kernel, "surrogate", None) for kernel in each)
+        full = sum(kernel.model.rows.touched for kernel in each)
+        return full, sum(surrogate.touched for surrogate in surrogates if surrogate is not None)
 
     def since(self) -> tuple[int, int]:
         """The two counts."""
         now = self._now()
         return now[0] - self._before[0], now[1] - self._before[1]
+
+
+def _own(kernel: Kernel) -> tuple[Kernel, ...]:
+    """The kernels of its shards, or itself."""
+    return kernel.kernels if isinstance(kernel, Consensus) else (kernel,)
 
 
 def _joined(parts: list[Draws], name: str) -> Array:

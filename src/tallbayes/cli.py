@@ -18,6 +18,7 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallbayes.estimators import SplineProxy, TaylorProxy
     from tallbayes.families import Family
     from tallbayes.group_scale import ScalePrior
     from tallbayes.priors import CoefficientPrior
@@ -28,15 +29,24 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 # Repeated from methods.py and datasets.py, which take too long to import for a help text; a test compares them.
-METHODS = ("auto", "thinned", "two-stage", "mh")
+METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
+INNER = ("auto", "thinned", "two-stage", "mh")
+SHARDINGS = ("random", "stratified", "groups")
+COMBINERS = ("average", "gaussian")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
+METHOD_OPTIONS = (
+    "method", "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
+)  # fmt: skip
 
 PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
 FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
 GROUP_PRIOR = re.compile(r"\s*(half_cauchy|half_normal|inverse_square)\(([^(),]+)\)\s*", re.IGNORECASE)
 SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
+ESTIMATOR = re.compile(r"\s*([a-z]+)\s*(?:\(\s*(\d[\d_]*)\s*\))?\s*")
+
+ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
 FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN),
 binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
@@ -46,7 +56,8 @@ one; the latter may be repeated.  [default: normal(0, 10)]"""
 GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
 GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
-proposals that pass a surrogate, mh at all rows for every proposal."""
+proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
+of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 EPILOG = """\b
 Exit codes:
@@ -169,6 +180,20 @@ def _surrogate(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         raise click.BadParameter(f"{text!r} is not like {SURROGATES}, such as subsample(50000)") from error
 
 
+def _estimator(ctx: click.Context, param: click.Parameter, text: str | None) -> TaylorProxy | SplineProxy | None:
+    """The estimator that the text describes."""
+    if text is None:
+        return None
+    from tallbayes.estimators import SplineProxy, TaylorProxy
+
+    kinds: dict[str, Callable[[int | None], TaylorProxy | SplineProxy]] = {"taylor": TaylorProxy, "spline": SplineProxy}
+    kind, size = found.groups() if (found := ESTIMATOR.fullmatch(text)) else ("", None)
+    try:
+        return kinds[kind](int(size) if size else None)
+    except (KeyError, ValueError) as error:
+        raise click.BadParameter(f"{text!r} is not like {ESTIMATORS}, such as spline(7000)") from error
+
+
 def _whole(name: str, least: int, help: str, default: int | None = None) -> Callable[[Command], Command]:
     """An option that is a whole number."""
     kind = click.IntRange(min=least)
@@ -191,6 +216,12 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
 @click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
 @_whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
+@_whole("--shards", 1, "Parts of the rows that a consensus samples.  [default: 14]")
+@click.option("--inner", type=click.Choice(INNER), help="Method on each shard of a consensus.  [default: auto]")
+@click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus deals rows to shards.")
+@click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
+@_whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
+@click.option("--estimator", callback=_estimator, help=f"Of the log-likelihood, in subsampling: {ESTIMATORS}.")
 @_whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
 @click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
 @_whole("--chains", 1, "They run together.", default=4)
@@ -213,18 +244,20 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
       tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
       tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
+      tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
     """
-    screened = options["surrogate"] is not None or options["subchain"] is not None
-    if options["method"] == "mh" and screened:
-        raise click.UsageError("--surrogate and --subchain are for two-stage; --method mh looks at all rows")
-    if options["method"] == "thinned" and (screened or options["proposal"] is not None):
-        raise click.UsageError("--surrogate, --subchain and --proposal are for two-stage; --method thinned has its own")
     if out is not None:
         _refuse(out, force)
 
     from tallbayes.fit import fit
+    from tallbayes.methods import check_options
     from tallbayes.mode import SeparationWarning
+
+    try:
+        check_options(**{name: options[name] for name in METHOD_OPTIONS})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", SeparationWarning)

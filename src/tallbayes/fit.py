@@ -6,15 +6,21 @@ import warnings
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import chains as loop
+from tallbayes.check import POINTS, seen
+from tallbayes.combine import SAID as COMBINED
+from tallbayes.combine import combine as combine_shards
+from tallbayes.estimators import SplineProxy, TaylorProxy
 from tallbayes.families import Family
 from tallbayes.formula import Formula
 from tallbayes.group_mode import GroupMode, group_facts
 from tallbayes.group_scale import ScalePrior
 from tallbayes.kernels import Kernel
+from tallbayes.kernels.consensus import Consensus
 from tallbayes.kernels.grouped import Grouped
+from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import AnySurrogate, check_options, make_kernel, seeds
@@ -39,6 +45,12 @@ def fit(
     surrogate: AnySurrogate | None = None,
     proposal: str | None = None,
     subchain: int | None = None,
+    shards: int | None = None,
+    inner: str | None = None,
+    sharding: str | None = None,
+    combine: str | None = None,
+    workers: int | None = None,
+    estimator: TaylorProxy | SplineProxy | None = None,
     draws: int | None = None,
     target_ess: float | None = None,
     chains: int = 4,
@@ -61,10 +73,21 @@ def fit(
     group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`.
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.
+        These are exact. "consensus" samples shards of the rows and combines their draws, "subsampling" estimates the
+        log-likelihood from some rows: both are approximate, and the result says how far off it may be.
     surrogate: what screens proposals in two-stage: `tb.Taylor`, `tb.CaseControl`, `tb.Subsample`, `tb.Stratified`,
         or any function of a parameter vector that approximates the log-likelihood.
     proposal: "one-at-a-time", "random-walk", "independence" or "mixture" (of the last two).
     subchain: number of screened steps before each look at all rows (0: decide on each update).
+    shards: of a consensus, 14 unless given.
+    inner: the method on each shard: "auto", "thinned", "two-stage" or "mh". What is said of a surrogate, a proposal or
+        a subchain is meant for each shard.
+    sharding: "random" observations; "stratified" by the levels of 0/1 columns, with rare levels kept together; whole
+        "groups" of a group term.
+    combine: "average" of the shards' draws, weighted by precision, or "gaussian": draws from the product of Gaussians,
+        resampled with importance weights from all rows.
+    workers: threads that work on shards; all cores unless given. They do not change the draws.
+    estimator: of the log-likelihood, in subsampling: `tb.TaylorProxy` unless given, or the paper's `tb.SplineProxy`.
     draws: kept draws a chain (default 1,000). With `target_ess`, the most there may be.
     target_ess: stop as soon as every coefficient has this many effective draws.
     chains: they run together, sharing passes over the data.
@@ -84,8 +107,12 @@ def fit(
     Intercept  -1.0  0.1
     x           1.0  0.1
     """
-    check_options(method, surrogate, proposal, subchain)
+    options: dict[str, Any] = {"surrogate": surrogate, "proposal": proposal, "subchain": subchain}
+    options |= {"shards": shards, "inner": inner, "sharding": sharding, "combine": combine, "workers": workers}
+    options["estimator"] = estimator
+    check_options(method, **options)
     _check_counts(draws=(draws, 1), chains=(chains, 1), warmup=(warmup, 0), subchain=(subchain, 0), seed=(seed, 0))
+    _check_counts(shards=(shards, 1), workers=(workers, 1))
     if target_ess is not None and not target_ess > 0:
         raise ValueError(f"target_ess must be a positive number, not {target_ess!r}")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
@@ -100,9 +127,7 @@ def fit(
     phases = Phases(model.seconds)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        kernel = make_kernel(
-            model, method, surrogate=surrogate, proposal=proposal, subchain=subchain, seed=seed, phases=phases
-        )
+        kernel = make_kernel(model, method, **options, seed=seed, phases=phases)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     said = [str(warning.message) for warning in caught if issubclass(warning.category, SeparationWarning)]
@@ -129,18 +154,39 @@ def sample(
     if draws is None and target_ess is None:
         draws = 1_000
     if warmup is None:
-        slow = isinstance(kernel.proposal, OneAtATime | RandomWalk)
-        warmup = 500 if slow else 300 if isinstance(kernel, Grouped) else 200 if isinstance(kernel, Thinned) else 50
-    run = loop.run(kernel, draws, chains, seeds(seed)[2], warmup, phases, target_ess, progress)
-    model, used = kernel.model, run.kernel
-    size = {"chain": run.theta.shape[0], "draw": run.theta.shape[1]}
+        warmup = max(map(_warmup, kernel.kernels if isinstance(kernel, Consensus) else [kernel]))
+    chain_seed = seeds(seed)[2]
+    run = loop.run(kernel, draws, chains, chain_seed, warmup, phases, target_ess, progress)
+    model, used, theta = kernel.model, run.kernel, run.theta
+    approximation: dict[str, Any] = {}
+    rng = np.random.default_rng(chain_seed.spawn(1)[0])
+    if isinstance(used, Consensus):
+        with phases("combining"):
+            theta, errors = combine_shards(used, theta, rng)
+        shards = len(used.kernels)
+        names = (*model.coefficients, model.parameters[-1]) if model.grouped else model.parameters
+        said = [f"{shards} shards; {COMBINED[used.combiner]}", errors.said(names)]
+        facts = {"shards": shards, "sharding": used.sharding, "combine": used.combiner, "inner": used.kernels[0].name}
+        approximation = {"said": said, **facts, **errors.facts(names)}
+    if isinstance(used, Subsampling):
+        with phases("checking"):
+            errors = seen(theta, model.log_posterior, POINTS, rng)
+        variance = float(run.variance.mean())
+        said = [used.told(variance), errors.said(model.parameters)]
+        facts = {"estimator": used.estimator.name, "size": used.size, "blocks": used.blocks, "variance": variance}
+        approximation = {"said": said, **facts, **errors.facts(model.parameters)}
+    size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
-    variables, named = model.variables(run.theta)
+    variables, named = model.variables(theta)
     posterior = xr.Dataset(variables, coords=coordinates | named)
     # The thinned kernels never know the log posterior: they have not looked at all rows.
-    known = {} if isinstance(used, Thinned | Grouped) else {"lp": (("chain", "draw"), run.log_posterior)}
+    unknown = isinstance(used, Thinned | Grouped | Consensus | Subsampling)
+    known = {} if unknown else {"lp": (("chain", "draw"), run.log_posterior)}
+    if isinstance(used, Subsampling):
+        known["log_likelihood_variance"] = (("chain", "draw"), run.variance)
     stats: dict[str, Any] = {
         "exact": kernel.exact,
+        "approximation": approximation,
         "method": kernel.name,
         "why": kernel.why,
         "acceptance": run.acceptance,
@@ -158,15 +204,16 @@ def sample(
     }
     groups = None
     if isinstance(model, Hierarchical):
-        mode = cast(GroupMode, used.initial)  # type: ignore[attr-defined]
+        owned = zip(used.kernels, used.groups, strict=True) if isinstance(used, Consensus) else [(used, None)]
+        modes = [(cast(GroupMode, one.initial), groups) for one, groups in owned]  # type: ignore[attr-defined]
         stats["groups"] = {
             "term": f"1|{model.group}",
             "count": len(model.levels),
             "prior": str(model.group_prior),
-            "zero": mode.zero,
-            "said": mode.said,
+            "zero": modes[0][0].zero if len(modes) == 1 else None,
+            "said": modes[0][0].said if len(modes) == 1 else f"their sd with prior {model.group_prior}",
         }
-        groups = xr.Dataset(group_facts(mode), coords={model.group: list(model.levels)})
+        groups = xr.Dataset(_facts(modes, len(model.levels)), coords={model.group: list(model.levels)})
     return Fit(
         posterior=posterior,
         sample_stats=xr.Dataset(known, coords=coordinates),
@@ -177,6 +224,21 @@ def sample(
         has_offset=model.has_offset,
         groups=groups,
     )
+
+
+def _facts(modes: list[tuple[GroupMode, NDArray[np.intp] | None]], count: int) -> dict[str, Any]:
+    """What is known of each group besides its effect, from the modes of all rows or of the shards that have it."""
+    found = [group_facts(mode) for mode, _ in modes]
+    order = np.argsort(np.concatenate([np.arange(count) if groups is None else groups for _, groups in modes]))
+    return {
+        name: (dims, np.concatenate([one[name][1] for one in found])[order]) for name, (dims, _) in found[0].items()
+    }
+
+
+def _warmup(kernel: Kernel) -> int:
+    """Draws for tuning and settling, unless a number was given."""
+    slow = isinstance(kernel.proposal, OneAtATime | RandomWalk)
+    return 500 if slow else 300 if isinstance(kernel, Grouped) else 200 if isinstance(kernel, Thinned) else 50
 
 
 def _check_counts(**counts: tuple[Any, int]) -> None:

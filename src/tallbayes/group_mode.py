@@ -93,7 +93,8 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
     p, before = len(model.coefficients), model.rows.touched
     theta, tau = np.zeros(model.rows.width), FIRST_TAU
     largest, start = model.rows.largest(), model.derivatives(theta)
-    refuse_collinear(model.coefficients, largest, start.curvature[0])
+    if model.whole:
+        refuse_collinear(model.coefficients, largest, start.curvature[0])
     for rows in with_pilot(model, rng)[:-1]:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
     for _ in range(ROUNDS):
@@ -109,7 +110,8 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         """The coefficients with all effects where they are."""
         return model.derivatives(np.concatenate([beta, theta[p:]]))
 
-    warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
+    if model.whole:
+        warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
     weights = np.exp(heights - heights.max())
     likelihood = np.array([_mass(model, at, np.exp(u)) for u in scales])
     mass_at_zero = _mass(model, at, 0.0)

@@ -4,10 +4,7 @@ Given k effects with the sum of squares S, u = log tau has the log density
 
     f(u) = log p(tau) + u - k u - S / 2 exp(-2u),
 
-which is concave for every prior here. So its tangents lie above it, and three of them, at the mode and on both sides,
-make an envelope of exponential pieces from which draws are accepted nine times in ten.
-
-Reference for such envelopes: W. R. Gilks and P. Wild (1992), "Adaptive rejection sampling for Gibbs sampling".
+which is concave for every prior here, so that three of its tangents are enough for a draw (`tangents.py`).
 """
 
 from __future__ import annotations
@@ -20,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled
+from tallbayes.tangents import APART, draw, envelope
 
 Array = NDArray[np.float64]
 
-APART, LONGEST = 1.2, 2.0  # of the tangents from the mode, in widths of f there, and at most
+LONGEST = 2.0  # distance of the outer tangents from the mode
 
 
 class ScaleCode(NamedTuple):
@@ -125,6 +123,29 @@ class InverseSquare:
 ScalePrior = HalfCauchy | HalfNormal | InverseSquare
 
 
+@dataclass(frozen=True)
+class Power:
+    """A prior such that the density of log tau is that of another prior to a power: the share of a part of the rows.
+
+    >>> Power(HalfNormal(1), 0.5).code.light
+    0.25
+    """
+
+    of: ScalePrior
+    share: float
+
+    @property
+    def code(self) -> ScaleCode:
+        """See `ScaleCode`."""
+        code, share = self.of.code, self.share
+        return code._replace(power=1 - share * (1 - code.power), heavy=share * code.heavy, light=share * code.light)
+
+    def log_density(self, tau: Array) -> Array:
+        """Log density at tau, up to a constant."""
+        log_tau = np.log(tau)
+        return np.asarray(self.share * (self.of.log_density(tau) + log_tau) - log_tau)
+
+
 def _check(what: str, value: float) -> None:
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"the {what} of a group prior must be a positive number, not {value}")
@@ -155,28 +176,6 @@ def log_density(code, count, squares, u):
 
 
 @compiled()
-def _mass(value, slope, low, high):
-    """Integral of exp(value + slope t) for t from low to high."""
-    if high <= low:
-        return 0.0
-    if abs(slope) * (high - low) < 1e-6:
-        return math.exp(value + slope * low) * (high - low)
-    if slope > 0.0:
-        return math.exp(value + slope * high) * -math.expm1(-slope * (high - low)) / slope
-    return math.exp(value + slope * low) * -math.expm1(slope * (high - low)) / -slope
-
-
-@compiled()
-def _inside(slope, low, high, share):
-    """Where between low and high a share of the integral of exp(slope t) is reached."""
-    if abs(slope) * (high - low) < 1e-6:
-        return low + share * (high - low)
-    if slope > 0.0:
-        return high + math.log1p((1.0 - share) * math.expm1(-slope * (high - low))) / slope
-    return low + math.log1p(share * math.expm1(slope * (high - low))) / slope
-
-
-@compiled()
 def draw_log_scale(code, count, squares, rng):
     """A draw of u = log tau given `count` effects, two or more, with this sum of squares; NaN if that is no number."""
     if not (squares < math.inf):
@@ -195,23 +194,9 @@ def draw_log_scale(code, count, squares, rng):
     width = min(LONGEST, APART / math.sqrt(bend))
     left, left_slope, _ = _bend(code, count, squares, mode - width)
     right, right_slope, _ = _bend(code, count, squares, mode + width)
-    # The tangents as functions of t = u - mode, where they cross, and what lies below each.
-    left, right = left - top + left_slope * width, right - top - right_slope * width
     lowest = code.lowest - mode
-    first, second = max(lowest, left / (slope - left_slope)), max(lowest, right / (slope - right_slope))
-    below = _mass(left, left_slope, lowest, first)
-    middle = _mass(0.0, slope, first, second)
-    above = _mass(right, right_slope, second, math.inf)
+    made = envelope(width, left - top, left_slope, slope, right - top, right_slope, lowest)
     while True:
-        place = rng.random() * (below + middle + above)
-        if place < below:
-            t = _inside(left_slope, lowest, first, place / below)
-            height = left + left_slope * t
-        elif place < below + middle:
-            t = _inside(slope, first, second, (place - below) / middle)
-            height = slope * t
-        else:
-            t = _inside(right_slope, second, math.inf, (place - below - middle) / above)
-            height = right + right_slope * t
+        t, height = draw(made, left_slope, slope, right_slope, lowest, rng)
         if math.log(rng.random()) < _bend(code, count, squares, mode + t)[0] - top - height:
             return mode + t

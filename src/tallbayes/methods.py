@@ -16,15 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes import surrogates
+from tallbayes.combine import COMBINERS
+from tallbayes.estimators import SplineProxy, TaylorProxy
 from tallbayes.group_mode import find_group_mode
 from tallbayes.kernels import grouped_setup, thinned_setup
+from tallbayes.kernels.consensus import Consensus, on_each
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.mode import Mode, find_mode
@@ -33,15 +39,19 @@ from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.phases import Phases
 from tallbayes.proposals import GroupSweep, Independence, Mixture, OneAtATime, Proposal, RandomWalk
 from tallbayes.result import few
+from tallbayes.sharding import SHARDINGS, Shard, deal
 from tallbayes.surrogates import Description, Surrogate
 from tallbayes.surrogates.subsample import Stratified
 from tallbayes.surrogates.taylor import Taylor
 
 Array = NDArray[np.float64]
 AnySurrogate = Description | Callable[[Array], float]
-AnyKernel = Metropolis | TwoStage | Thinned | Grouped
+AnyKernel = Metropolis | TwoStage | Thinned | Grouped | Consensus | Subsampling
 
-METHODS = ("auto", "thinned", "two-stage", "mh")
+METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
+INNER = ("auto", "thinned", "two-stage", "mh")
+SHARDS = 14  # of a consensus, as in the paper
+SEEDS = 3  # of a run, for what comes before and in its chains
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 HEAVY_TAIL = 5.0  # degrees of freedom of independent proposals that must reach the tails
 SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where the lengths allow it
@@ -49,6 +59,7 @@ SHORTEST, LONGEST = 5, 50  # subchains
 PASS_OVERHEAD = 200_000  # what a step of a subchain costs besides its rows, in row evaluations times columns
 SHARED, PYTHON = 0.5, 700_000  # what a pass costs a chain that shares it with others, and the call, in units of it
 STRATIFIED, FEWEST = 10, 1_000  # the surrogate for groups has one row in so many, and at least these from each group
+FIRST_SIZE = 1_000  # rows of the first estimates of a log-likelihood, before warm-up knows better
 FITTING = 0.2  # acceptance of independent proposals below which the surrogate is no help
 
 
@@ -59,7 +70,13 @@ def make_kernel(
     surrogate: AnySurrogate | None = None,
     proposal: str | None = None,
     subchain: int | None = None,
-    seed: int | None = None,
+    shards: int | None = None,
+    inner: str | None = None,
+    sharding: str | None = None,
+    combine: str | None = None,
+    workers: int | None = None,
+    estimator: TaylorProxy | SplineProxy | None = None,
+    seed: int | np.random.SeedSequence | None = None,
     phases: Phases | None = None,
 ) -> AnyKernel:
     """Find the mode, build the surrogate and put the kernel together; the arguments are those of `fit`.
@@ -68,22 +85,67 @@ def make_kernel(
     >>> make_kernel(model, seed=1).name
     'thinned'
     """
-    check_options(method, surrogate, proposal, subchain)
+    options: dict[str, Any] = {"surrogate": surrogate, "proposal": proposal, "subchain": subchain}
+    divided: dict[str, Any] = {
+        "shards": shards,
+        "inner": inner,
+        "sharding": sharding,
+        "combine": combine,
+        "workers": workers,
+    }
+    check_options(method, **options, estimator=estimator, **divided)
     phases = phases or Phases()
+    if method == "consensus":
+        return _consensus(model, seed, phases, options, **divided)
     mode_seed, surrogate_seed, _ = seeds(seed)
     if isinstance(model, Hierarchical):
+        if method == "subsampling":
+            raise ValueError("method 'subsampling' is not for models with group terms; use 'auto', which is exact")
         return _grouped(model, method, surrogate, proposal, subchain, phases, mode_seed, surrogate_seed)
     with phases("mode"):
         mode = find_mode(model, np.random.default_rng(mode_seed))
     rng = np.random.default_rng(surrogate_seed)
     if method == "mh":
         return _metropolis(model, mode, proposal)
+    if method == "subsampling":
+        with phases("surrogate"):
+            return _subsampling(model, mode, estimator or TaylorProxy(), rng)
     with phases("surrogate"):
         if method == "thinned":
             return thinned_setup.expand(model, mode, rng).kernel
         if method == "auto" and all(option is None for option in (surrogate, proposal, subchain)):
             return _choose(model, mode, rng)
         return _two_stage(model, mode, rng, surrogate or Taylor(), proposal, subchain)
+
+
+def _consensus(
+    model: GLM,
+    seed: int | np.random.SeedSequence | None,
+    phases: Phases,
+    options: dict[str, Any],
+    shards: int | None,
+    inner: str | None,
+    sharding: str | None,
+    combine: str | None,
+    workers: int | None,
+) -> Consensus:
+    """A kernel on each shard of the rows. One shard is the plain run, with the same seeds."""
+    root = np.random.SeedSequence(seed) if isinstance(seed, int | None) else seed
+    dealing, *others = np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, SEEDS)).spawn(shards or SHARDS)
+    how = sharding or ("groups" if model.grouped else "random")
+    with phases("shards"):
+        rng = np.random.default_rng(dealing)
+        dealt = deal(model.rows, 1 + len(others), how, rng) if others else [Shard(model.rows)]
+    own = [model.part(one.rows, 1 / len(dealt), one.groups) for one in dealt] if others else [model]
+    workers = workers or get_num_threads()
+
+    def build(shard: int) -> AnyKernel:
+        return make_kernel(own[shard], inner or "auto", seed=(root, *others)[shard], **options)
+
+    with phases("mode"):
+        kernels = on_each(len(own), build, workers)
+    groups = tuple(one.groups for one in dealt)
+    return Consensus(model, tuple(kernels), groups, how, combine or COMBINERS[0], workers)
 
 
 def _grouped(
@@ -138,6 +200,11 @@ def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:
     return replace(_metropolis(model, mode, None), why=why)
 
 
+def _subsampling(model: GLM, mode: Mode, estimator: TaylorProxy | SplineProxy, rng: np.random.Generator) -> Subsampling:
+    size, walk = estimator.size or FIRST_SIZE, RandomWalk(mode.factor, 2.38 / mode.theta.size**0.5)
+    return Subsampling(model, mode, estimator.build(model, mode, rng), size, estimator.size is None, walk)
+
+
 def _metropolis(model: GLM, mode: Mode, proposal: str | None) -> Metropolis:
     return Metropolis(model, _proposal(proposal or "random-walk", mode), Independence(mode.center, mode.factor))
 
@@ -158,9 +225,9 @@ def _two_stage(
     return TwoStage(model, built, _proposal(kind, mode), Independence(mode.center, mode.factor), subchain or None)
 
 
-def seeds(seed: int | None) -> list[np.random.SeedSequence]:
+def seeds(seed: int | np.random.SeedSequence | None) -> list[np.random.SeedSequence]:
     """Independent seeds for the mode's pilot rows, the surrogate's rows and the chains."""
-    return np.random.SeedSequence(seed).spawn(3)
+    return (seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)).spawn(SEEDS)
 
 
 def _proposal(kind: str, mode: Mode) -> Proposal:
@@ -183,18 +250,44 @@ def _subchain_length(model: GLM, surrogate: Surrogate) -> int:
     return int(np.clip(SUBCHAIN_SHARE * (model.rows.size * p + PASS_OVERHEAD) / step, SHORTEST, LONGEST))
 
 
-def check_options(method: str, surrogate: AnySurrogate | None, proposal: str | None, subchain: int | None) -> None:
-    """Refuse impossible options before any data is read."""
-    if method not in METHODS:
-        raise ValueError(f"method {method!r} is not known; choose one of {', '.join(METHODS)}")
-    if proposal is not None and proposal not in PROPOSALS:
-        raise ValueError(f"proposal {proposal!r} is not known; choose one of {', '.join(PROPOSALS)}")
-    options = {"surrogate": surrogate, "subchain": subchain, "proposal": proposal}
+def check_options(
+    method: str,
+    *,
+    surrogate: AnySurrogate | None = None,
+    proposal: str | None = None,
+    subchain: int | None = None,
+    estimator: TaylorProxy | SplineProxy | None = None,
+    **divided: int | str | None,
+) -> None:
+    """Refuse impossible options before any data is read; `divided` are those of a consensus."""
+    _check_choice("method", method, METHODS)
+    _check_choice("proposal", proposal, PROPOSALS)
+    options: dict[str, Any] = {"surrogate": surrogate, "subchain": subchain, "proposal": proposal}
+    if method == "consensus":
+        for name, choices in (("inner", INNER), ("sharding", SHARDINGS), ("combine", COMBINERS)):
+            _check_choice(name, divided.get(name), choices)
+        if surrogate is not None and not hasattr(surrogate, "build"):
+            raise ValueError(
+                "a function of the parameters is a surrogate for all rows, not for a shard's; describe one"
+            )
+        return check_options(str(divided.get("inner") or "auto"), **options)
+    if estimator is not None and method != "subsampling":
+        raise ValueError(f"an estimator is for method='subsampling', not for method={method!r}")
+    if estimator is not None and not isinstance(estimator, TaylorProxy | SplineProxy):
+        raise TypeError(f"estimator must be tb.TaylorProxy or tb.SplineProxy, not {type(estimator).__name__}")
+    for name, given in divided.items():
+        if given is not None:
+            raise ValueError(f"{name} is for method='consensus', not for method={method!r}")
     if method == "mh":
         for name in ("surrogate", "subchain"):
             if options[name] is not None:
                 raise ValueError(f"method 'mh' looks at all rows and takes no {name}; use method='two-stage' with it")
-    if method == "thinned":
+    if method in ("thinned", "subsampling"):
         for name, given in options.items():
             if given is not None:
-                raise ValueError(f"method 'thinned' has its own and takes no {name}; use method='two-stage' with it")
+                raise ValueError(f"method {method!r} has its own and takes no {name}; use method='two-stage' with it")
+
+
+def _check_choice(name: str, given: object, choices: tuple[str, ...]) -> None:
+    if given is not None and given not in choices:
+        raise ValueError(f"{name} {given!r} is not known; choose one of {', '.join(choices)}")

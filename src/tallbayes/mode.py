@@ -70,7 +70,8 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     theta, before = np.zeros(len(model.coefficients)), model.rows.touched
     largest = model.rows.largest()
     start = model.derivatives(theta)
-    refuse_collinear(model.coefficients, largest, start.curvature[0])
+    if model.whole:
+        refuse_collinear(model.coefficients, largest, start.curvature[0])
 
     def look(derivatives: Callable[[Array], Derivatives], at: Array) -> tuple[float, Derivatives]:
         found = derivatives(at)
@@ -85,7 +86,8 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         top = climb(partial(look, sees), newton, theta)
         theta = top.theta
     require_top(top)
-    warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
+    if model.whole:
+        warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
     precision, factor, step = _newton(model.prior, top.theta, top.here)
     here = top.here
     return Mode(

@@ -63,12 +63,14 @@ DEFAULT = Normal(0.0, 10.0)
 class Prior:
     """The joint prior of all coefficients: independent Student-t densities, Normal where `df` is infinite.
 
-    Every method takes one parameter vector of shape (p,) or several of shape (chains, p).
+    A Student-t density is proportional to (1 + z^2 / df)^-exponent, with exponent = (df + 1) / 2 unless it was raised
+    to a power. Every method takes one parameter vector of shape (p,) or several of shape (chains, p).
     """
 
     mean: Array
     scale: Array
     df: Array
+    exponent: Array
 
     @classmethod
     def of(cls, prior: AnyPrior | None, coefficients: Sequence[str]) -> Prior:
@@ -94,8 +96,17 @@ class Prior:
             if not isinstance(one, CoefficientPrior):
                 raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
         scales = [one.sd if isinstance(one, Normal) else one.scale for one in chosen]
-        dfs = [np.inf if isinstance(one, Normal) else one.df for one in chosen]
-        return cls(np.array([one.mean for one in chosen], float), np.array(scales, float), np.array(dfs, float))
+        df = np.array([np.inf if isinstance(one, Normal) else one.df for one in chosen], float)
+        return cls(np.array([one.mean for one in chosen], float), np.array(scales, float), df, (df + 1) / 2)
+
+    def to_the_power(self, share: float) -> Prior:
+        """The density to a power, of which only ratios have a meaning: what a part of the rows gets of a prior.
+
+        >>> Prior.of(Normal(0, 2), ["fico"]).to_the_power(1 / 4).scale
+        array([4.])
+        """
+        scale = np.where(np.isinf(self.df), self.scale / math.sqrt(share), self.scale)
+        return Prior(self.mean, scale, self.df, self.exponent * share)
 
     @property
     def normal(self) -> bool:
@@ -105,7 +116,7 @@ class Prior:
     def log_density(self, theta: Array) -> Array:
         """Log density, with its constant."""
         z = (theta - self.mean) / self.scale
-        kernel = np.where(np.isinf(self.df), -0.5 * z * z, -0.5 * (self._df + 1) * np.log1p(z * z / self._df))
+        kernel = np.where(np.isinf(self.df), -0.5 * z * z, -self._exponent * np.log1p(z * z / self._df))
         return np.asarray(kernel.sum(-1) - self._log_constant)
 
     def gradient(self, theta: Array) -> Array:
@@ -119,7 +130,7 @@ class Prior:
         always positive.
         """
         z = (theta - self.mean) / self.scale
-        return np.asarray(np.where(np.isinf(self.df), 1.0, (self._df + 1) / (self._df + z * z)) / self.scale**2)
+        return np.asarray(np.where(np.isinf(self.df), 1.0, 2 * self._exponent / (self._df + z * z)) / self.scale**2)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draws of shape (size, p)."""
@@ -132,6 +143,11 @@ class Prior:
     def _df(self) -> Array:
         """Degrees of freedom, with some number where they are infinite and not used."""
         return np.where(np.isinf(self.df), 1.0, self.df)
+
+    @property
+    def _exponent(self) -> Array:
+        """The same of the exponents."""
+        return np.where(np.isinf(self.df), 1.0, self.exponent)
 
     @cached_property
     def _log_constant(self) -> float:

@@ -40,6 +40,8 @@ METHODS = {
     "mh": "Metropolis-Hastings",
     "two-stage": "two-stage Metropolis-Hastings",
     "thinned": "two-stage Metropolis-Hastings with a thinned second stage",
+    "consensus": "consensus Monte Carlo",
+    "subsampling": "subsampling Metropolis-Hastings",
 }
 
 
@@ -306,6 +308,7 @@ class Fit:
         said = [f"{groups['count']:,} of {groups['term']}", groups["said"]] if groups else []
         story = {
             "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
+            "approximate": stats["approximation"].get("said", []),
             "chosen": [f"because {stats['why']}"] if stats["why"] else [],
             "draws": [
                 f"{chains} chain{'s' if chains > 1 else ''} x {draws:,}"
@@ -410,6 +413,7 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
     axes = {"chain": np.arange(chains), "draw": np.arange(draws)}
     stats = {
         "exact": True,
+        "approximation": {},
         "method": "two-stage",
         "why": "",
         "acceptance": {"stage 1": 0.41, "stage 2": 0.93},

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from numba import prange, types
+from numba import get_num_threads, prange, types
 from numba.extending import overload
 
 from tallbayes.compiled import compiled
@@ -30,6 +30,11 @@ SERIAL = 1 << 17
 
 # A pass is parallel inside, and parallel regions may not be started from several threads at once.
 ONE_PASS = threading.Lock()
+
+
+def alone(evaluations: int) -> bool:
+    """Whether this thread makes a pass of so many row evaluations alone: it is small, or the others are not to help."""
+    return evaluations <= SERIAL or get_num_threads() == 1
 
 
 def block_length(rows: int) -> int:
@@ -138,45 +143,65 @@ def serial_values(tag, x, y, offset, weights, codes, params, length, sums):
         block_values(tag, x, y, offset, weights, codes, params, start, min(n, start + length), sums[block])
 
 
+@compiled()
+def block_derivatives(tag, x, y, offset, weights, codes, params, start, stop, block, sums, gradients, lower, by_group):
+    """Values, gradients and curvatures on the rows start..stop, which are one block; see `derivatives`."""
+    p, buffers = x.shape[0], np.empty((4, CHUNK))
+    sums[:] = 0.0
+    gradients[:] = 0.0
+    lower[:] = 0.0
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        size = high - low
+        eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
+        for k in range(params.shape[0]):
+            predictor(x, offset, codes, params[k], low, high, eta)
+            sums[k] += chunk_derivatives(tag, y[low:high], eta, piece(weights, low, high), first, second)
+            for a in range(p):
+                xa = x[a, low:high]
+                slope = 0.0
+                for i in range(size):
+                    slope += first[i] * xa[i]
+                    scaled[i] = second[i] * xa[i]
+                gradients[k, a] += slope
+                _dots(scaled, x, low, high, lower[k, a, : a + 1])
+            if codes is not None:
+                begin = low
+                while begin < high:
+                    end = begin + 1
+                    while end < high and codes[end] == codes[begin]:
+                        end += 1
+                    out, here = by_group[codes[begin] + block, k], slice(begin - low, end - low)
+                    _dots(second[here], x, begin, end, out[:p])
+                    out[p] += first[here].sum()
+                    out[p + 1] += second[here].sum()
+                    begin = end
+
+
 @compiled(parallel=True)
-def derivatives(tag, x, y, offset, weights, codes, params, length, sums, gradients, curvatures, by_group):
+def derivatives(tag, x, y, offset, weights, codes, params, length, sums, gradients, lower, by_group):
     """Values, gradients (blocks, k, p) and the lower triangles of minus the curvatures (blocks, k, p, p).
 
     By group (groups + blocks, k, p + 2): minus the mixed derivatives with the coefficients, the first derivative, and
     minus the second. Since codes ascend, the part of group g in block b has place g + b to itself.
     """
-    p, n = x.shape
-    for block in prange(sums.shape[0]):
-        buffers = np.empty((4, CHUNK))
-        sums[block] = 0.0
-        gradients[block] = 0.0
-        curvatures[block] = 0.0
-        for low in range(block * length, min(n, (block + 1) * length), CHUNK):
-            high = min(n, low + CHUNK)
-            size = high - low
-            eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
-            for k in range(params.shape[0]):
-                predictor(x, offset, codes, params[k], low, high, eta)
-                sums[block, k] += chunk_derivatives(tag, y[low:high], eta, piece(weights, low, high), first, second)
-                for a in range(p):
-                    xa = x[a, low:high]
-                    slope = 0.0
-                    for i in range(size):
-                        slope += first[i] * xa[i]
-                        scaled[i] = second[i] * xa[i]
-                    gradients[block, k, a] += slope
-                    _dots(scaled, x, low, high, curvatures[block, k, a, : a + 1])
-                if codes is not None:
-                    begin = low
-                    while begin < high:
-                        end = begin + 1
-                        while end < high and codes[end] == codes[begin]:
-                            end += 1
-                        out, here = by_group[codes[begin] + block, k], slice(begin - low, end - low)
-                        _dots(second[here], x, begin, end, out[:p])
-                        out[p] += first[here].sum()
-                        out[p + 1] += second[here].sum()
-                        begin = end
+    n = x.shape[1]
+    for b in prange(sums.shape[0]):
+        start, stop = b * length, min(n, (b + 1) * length)
+        block_derivatives(
+            tag, x, y, offset, weights, codes, params, start, stop, b, sums[b], gradients[b], lower[b], by_group
+        )
+
+
+@compiled()
+def serial_derivatives(tag, x, y, offset, weights, codes, params, length, sums, gradients, lower, by_group):
+    """The same by one thread."""
+    n = x.shape[1]
+    for b in range(sums.shape[0]):
+        start, stop = b * length, min(n, (b + 1) * length)
+        block_derivatives(
+            tag, x, y, offset, weights, codes, params, start, stop, b, sums[b], gradients[b], lower[b], by_group
+        )
 
 
 @compiled()
@@ -207,15 +232,21 @@ def _dots(scaled, x, start, stop, out):
         out[b] += s0
 
 
+@compiled()
+def block_predictors(x, offset, codes, params, start, stop, eta):
+    """The linear predictor of the rows start..stop and every parameter vector."""
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        for k in range(params.shape[0]):
+            predictor(x, offset, codes, params[k], low, high, eta[k, low:high])
+
+
 @compiled(parallel=True)
 def predictors(x, offset, codes, params, length, eta):
     """The linear predictor of every row and parameter vector: eta (k, n)."""
     n = x.shape[1]
     for block in prange(-(-n // length)):
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
-            for k in range(params.shape[0]):
-                predictor(x, offset, codes, params[k], start, stop, eta[k, start:stop])
+        block_predictors(x, offset, codes, params, block * length, min(n, (block + 1) * length), eta)
 
 
 @compiled()
@@ -276,17 +307,22 @@ def shifted_values(tag, y, eta, weights, chains, steps, start, stop, length, sum
         block_shifted_values(tag, y, eta, weights, chains, steps, low, high, sums[block])
 
 
+@compiled()
+def block_move(eta, column, chains, steps, start, stop):
+    """eta[chains[k]] += steps[k] * column on the rows start..stop."""
+    x = column[start:stop]
+    for k in range(chains.size):
+        here, step = eta[chains[k], start:stop], steps[k]
+        for i in range(here.size):
+            here[i] += step * x[i]
+
+
 @compiled(parallel=True)
 def move(eta, column, chains, steps, length):
     """eta[chains[k]] += steps[k] * column."""
     n = eta.shape[1]
     for block in prange(-(-n // length)):
-        start, stop = block * length, min(n, (block + 1) * length)
-        x = column[start:stop]
-        for k in range(chains.size):
-            here, step = eta[chains[k], start:stop], steps[k]
-            for i in range(here.size):
-                here[i] += step * x[i]
+        block_move(eta, column, chains, steps, block * length, min(n, (block + 1) * length))
 
 
 @compiled(parallel=True)

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
 from numpy.typing import ArrayLike, NDArray
 
-from tallbayes import rowmath
+from tallbayes import group_given, rowmath
 from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.remainders import Remainders
-from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.rowmath import ONE_PASS, alone
 from tallbayes.systematic import systematic
 from tallbayes.track import Track
+from tallbayes.urn import Urn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -54,6 +55,8 @@ class LogLikelihoodDerivatives(NamedTuple):
     family: Tag
 
 
+GIVEN = 6  # times that a group's rows are evaluated for a draw of its effect, about
+MOST_UNITS = 100_000_000  # observations that are told apart where rows stand for many
 COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
 
 
@@ -156,7 +159,7 @@ class MemoryRows:
         data = (f.family, self._x, self._y, self._offset, self._weights, self._codes, params)
         linear = self.linear(f.family, params)
         if isinstance(f, LogLikelihood):
-            if self.size * k <= SERIAL:
+            if alone(self.size * k):
                 rowmath.serial_values(*data, self._length, values)
             else:
                 with ONE_PASS:
@@ -164,13 +167,11 @@ class MemoryRows:
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
-        threads = get_num_threads()
-        with ONE_PASS:
-            set_num_threads(1 if self.size * k <= SERIAL else threads)
-            try:
+        if alone(self.size * k):
+            rowmath.serial_derivatives(*data, self._length, values, gradients, lower, by_group)
+        else:
+            with ONE_PASS:
                 rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
-            finally:
-                set_num_threads(threads)
         curvature = lower.sum(0)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else np.zeros(self.width)
@@ -230,6 +231,12 @@ class MemoryRows:
         with ONE_PASS:
             return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
 
+    def proxies(self, proxies: Array, theta: Array) -> Urn:
+        """Rows to be drawn in proportion to their weight times a proxy, with their linear predictors at theta."""
+        weighted = proxies if self._weights is None else proxies * self._weights
+        data = (self._x, self._y, self._offset)
+        return Urn(weighted, proxies, *data, np.array(theta, dtype=float), self._length, self.count)
+
     def group_remainders(self, family: Tag, theta: Array, shares: Array, sd: Array, factor: Array) -> GroupRemainders:
         """The same where rows come in groups; shares, sd and factor are those of an `arrow`."""
         assert self._codes is not None
@@ -237,10 +244,72 @@ class MemoryRows:
         data = (self._x, self._y, self._weights, self._offset, self._codes, self.starts)
         return GroupRemainders(family, *data, theta, shares, sd, factor, self._length, self._join_groups)
 
+    def draw_effects(self, family: Tag, beta: Array, tau: Array, around: Array, rng: np.random.Generator) -> Array:
+        """Effects of all groups (draws, groups), drawn given coefficients (draws, p) and tau; modes are `around`."""
+        self.count(GIVEN * self.size * tau.size)
+        out = np.empty((tau.size, self.groups))
+        group_given.draw_effects(family, *self._for_groups(family), beta, tau, around.copy(), rng, out)
+        return out
+
+    def log_integral(self, family: Tag, beta: Array, tau: Array, around: Array) -> Array:
+        """Log-likelihood of coefficients (k, p) and tau (k,), the effects of all groups integrated out."""
+        self.count(len(group_given.NODES) * self.size * tau.size)
+        out = np.empty(tau.size)
+        group_given.log_integral(family, *self._for_groups(family), beta, tau, around.copy(), out)
+        whole = np.concatenate([beta, np.zeros((tau.size, self.groups + 1))], axis=1)
+        return self.linear(family, whole) + out
+
+    def _for_groups(self, family: Tag) -> tuple[Any, ...]:
+        slopes = self._linear[self.columns : -1] if family.canonical else np.zeros(self.groups)
+        return self._x, self._y, self._offset, self._weights, self.starts, slopes
+
     def take(self, chosen: Integers) -> MemoryRows:
         """Some of the rows, with their weights."""
         self.count(chosen.size)
         return self._subset(chosen, np.ones(chosen.size) if self._weights is None else self._weights[chosen])
+
+    def units(self) -> Integers:
+        """The row of each observation: whole weights tell how many a row stands for, otherwise each is one."""
+        each = np.arange(self.size)
+        return each if self._weights is None or not self._counted else np.repeat(each, self._weights.astype(np.intp))
+
+    @cached_property
+    def _counted(self) -> bool:
+        """Whether weights are numbers of observations."""
+        return self._weights is None or not (self.total_weight > MOST_UNITS or (self._weights % 1).any())
+
+    def part(self, units: Integers) -> MemoryRows:
+        """The rows of some of the `units`, with the weights that they have there."""
+        counts = np.bincount(units, minlength=self.size)
+        chosen = np.flatnonzero(counts)
+        weights = counts[chosen].astype(float)
+        if self._weights is not None and not self._counted:
+            weights = self._weights[chosen]
+        return self._subset(chosen, weights)
+
+    def of_groups(self, groups: Integers) -> MemoryRows:
+        """The rows of some groups, in ascending order, which get the numbers 0, 1, ... in it."""
+        assert self._group is not None
+        assert self._codes is not None
+        place = np.full(self.groups, -1)
+        place[groups] = np.arange(groups.size)
+        chosen = np.flatnonzero(place[self._codes] >= 0)
+        weights = np.ones(chosen.size) if self._weights is None else self._weights[chosen]
+        return self._subset(chosen, weights, place)
+
+    def rarest_level(self) -> tuple[Integers, NDArray[np.bool_]]:
+        """Of each row the rarest column with only zeros and ones in which it has a one, or -1; and if its y is not 0.
+
+        A column is rarer if the rows with a one in it weigh less.
+        """
+        own = np.ones(self.size) if self._weights is None else self._weights
+        binary = [j for j in range(self.columns) if ((self._x[j] == 0) | (self._x[j] == 1)).all()]
+        weight = {j: float(own @ self._x[j]) for j in binary}
+        level = np.full(self.size, -1)
+        for j in sorted(binary, key=lambda j: -weight[j]):
+            if weight[j] < own.sum():  # all rows have the intercept
+                level[self._x[j] == 1] = j
+        return level, self._y > 0
 
     def sample(
         self,
@@ -336,18 +405,24 @@ class MemoryRows:
         offset = [] if self._offset is None else [self._offset]
         return [*self._x, self._y, *offset, *self._strata.values()]
 
-    def _subset(self, chosen: Integers, weights: Array) -> MemoryRows:
+    def _subset(self, chosen: Integers, weights: Array, place: Integers | None = None) -> MemoryRows:
+        """Some rows with new weights; where `place` gives groups a new number, those of the others are none."""
+        strata = {name: codes[chosen] for name, codes in self._strata.items()}
+        groups = self.groups
         if self._group is not None:  # whose rows stay together
             order = np.argsort(chosen, kind="stable")
             chosen, weights = chosen[order], weights[order]
+            strata = {name: codes[order] for name, codes in strata.items()}
+            if place is not None:
+                strata[self._group], groups = place[strata[self._group]], int(place.max()) + 1
         return MemoryRows(
             self._x[:, chosen],
             self._y[chosen],
             None if (weights == 1).all() else weights,
             None if self._offset is None else self._offset[chosen],
-            {name: codes[chosen] for name, codes in self._strata.items()},
+            strata,
             self._group,
-            self.groups,
+            groups,
         )
 
     def _stratum(self, by: str) -> Integers:
@@ -368,6 +443,10 @@ class MemoryRows:
         params = self._vectors(params)
         self.count(self.size * len(params))
         eta = np.empty((len(params), self.size))
-        with ONE_PASS:
-            rowmath.predictors(self._x, self._offset, self._codes, params, self._length, eta)
+        data = (self._x, self._offset, self._codes, params)
+        if alone(eta.size):
+            rowmath.block_predictors(*data, 0, self.size, eta)
+        else:
+            with ONE_PASS:
+                rowmath.predictors(*data, self._length, eta)
         return eta

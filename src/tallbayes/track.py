@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tallbayes import rowmath
 from tallbayes.families import Tag
-from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.rowmath import ONE_PASS, alone
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -42,7 +42,7 @@ class Track:
         rows.count(rows.size * chains.size)
         values = np.empty((rows._blocks, chains.size))
         data = (self._family, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
-        if rows.size * chains.size <= SERIAL:
+        if alone(rows.size * chains.size):
             rowmath.serial_moved_values(*data, rows._length, values)
         else:
             with ONE_PASS:
@@ -54,8 +54,12 @@ class Track:
         rows = self._rows
         column, steps = self._moved(theta, column, chains)
         if column < rows.columns:
-            with ONE_PASS:
-                rowmath.move(self._eta, rows._x[column], chains, steps, rows._length)
+            data = (self._eta, rows._x[column], chains, steps)
+            if alone(rows.size * chains.size):
+                rowmath.block_move(*data, 0, rows.size)
+            else:
+                with ONE_PASS:
+                    rowmath.move(*data, rows._length)
         else:
             for chain, step in zip(chains, steps, strict=True):
                 self._eta[chain, self._members(column - rows.columns)] += step
@@ -73,7 +77,7 @@ class Track:
         size = members.stop - members.start
         rows.count(2 * size * chains.size)
         data = (self._family, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
-        if size * chains.size <= SERIAL:
+        if alone(size * chains.size):
             sums = np.empty((1, chains.size))
             rowmath.block_shifted_values(*data, sums[0])
         else:

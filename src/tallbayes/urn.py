@@ -75,6 +75,38 @@ def pick(table, rng):
     return i if place - i < table[i, 0] else int(table[i, 1])
 
 
+class Lots(NamedTuple):
+    """What compiled code draws rows from."""
+
+    table: Array  # (n, 2) alias tables of the blocks of rows
+    blocks: Array  # (blocks, 2) alias table of the blocks
+    starts: NDArray[np.intp]  # of the blocks, and the end of the last
+    x: Array  # (p, n)
+    y: Array
+    offset: Array | None
+    bounds: Array  # of each row, for unit weight
+
+
+@compiled()
+def _start(offset, i):
+    """What a row's linear predictor begins with."""
+    return 0.0 if offset is None else offset[i]
+
+
+@compiled()
+def draw_lots(lots, theta, low, high, rng, x, y, eta, bound):
+    """Draw rows into the places low..high of columns x (p, m), outcomes, linear predictors at theta, and bounds."""
+    for k in range(low, high):
+        block = pick(lots.blocks, rng)
+        i = lots.starts[block] + pick(lots.table[lots.starts[block] : lots.starts[block + 1]], rng)
+        y[k], bound[k] = lots.y[i], lots.bounds[i]
+        total = _start(lots.offset, i)
+        for j in range(theta.size):
+            x[j, k] = lots.x[j, i]
+            total += x[j, k] * theta[j]
+        eta[k] = total
+
+
 @compiled()
 def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool):
     """Draw rows into the pool: first a block, then a row of it."""
@@ -121,6 +153,12 @@ class Urn:
             tables(weights, self._starts, self._table, totals)
         self._blocks = np.empty((totals.size, 2))
         self.total = float(_table(totals, self._blocks, np.empty(totals.size, np.int32)))
+
+    @property
+    def lots(self) -> Lots:
+        """For compiled code that draws on its own; it must count its rows itself."""
+        x, y, offset, bounds = self._rows
+        return Lots(self._table, self._blocks, self._starts, x, y, offset, bounds)
 
     def draw(self, size: int, rng: np.random.Generator) -> Pool:
         """So many rows, independently; the same row may come again."""

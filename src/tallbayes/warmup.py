@@ -23,18 +23,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from tallbayes.kernels import Draws
+from tallbayes.kernels import Draws, Streams
+from tallbayes.kernels.consensus import Consensus
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import COEFFICIENTS, SCALE, Aim, whitened
+from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.proposals import OneAtATime, RandomWalk
 
 Array = NDArray[np.float64]
-Advance = Callable[[Any, Any, int], tuple[Any, Draws]]  # (kernel, state, steps) -> (state, draws)
+Advance = Callable[..., tuple[Any, Draws]]  # (kernel, state, steps, [streams]) -> (state, draws)
 
 STEPS = np.geomspace(0.01, 20.0, 400)  # that are considered, in standard deviations
+SHARES = np.linspace(0.2, 1.0, 81)  # of their best efficiency that updates may be left with
 NEARLY_BEST = 0.97  # the smallest step with this share of the best efficiency is taken: the optimum is flat
 TRIALS = 4  # each twice as long as the one before; together half of the warm-up
 SHORTER = (1.0, 0.6, 0.35, 0.2, 0.12)  # steps of autoregressive proposals that are tried
@@ -43,13 +46,19 @@ LONGER = (1, 1, 2, 2, 3)  # trials of the thinned kernel for groups; together ha
 CORRELATED = 10  # draws of a trial that are worth one
 WALKS = 0.35  # acceptance that the walk in log tau should have
 GOOD, RARELY = 0.5, 0.15  # acceptance of the coefficients with which nothing is changed, and steps are made shorter
+VARIANCE, FEWEST_ROWS = 1.0, 100  # that an estimated log-likelihood should have, and rows it takes in any case
+SIZES_TRIED = 3
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 
 
 def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, Any]:
     """Use `draws` steps to tune the proposal's scale, if it has one, and to settle; the kernel returned is final."""
+    if isinstance(kernel, Consensus):
+        return kernel.each_by_itself(state, lambda inner, own, streams: tune(inner, own, draws, _on(advance, streams)))
     if isinstance(kernel, Grouped):
         return _tune_grouped(kernel, state, draws, advance)
+    if isinstance(kernel, Subsampling):
+        return _tune_subsampling(kernel, state, draws, advance)
     if isinstance(kernel, Thinned):
         return _tune_thinned(kernel, state, draws, advance)
     shortest = draws // (2 * (2**TRIALS - 1))
@@ -61,6 +70,11 @@ def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, An
     if draws > 0:
         state, _ = advance(kernel, state, draws)
     return kernel, state
+
+
+def _on(advance: Advance, streams: Streams | None) -> Advance:
+    """The same with the random numbers of a shard."""
+    return lambda kernel, state, steps: advance(kernel, state, steps, streams=streams)
 
 
 def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> tuple[Thinned, Any]:
@@ -94,6 +108,19 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
     if draws > 0:
         state, _ = advance(chosen, state, draws)
     return chosen, state
+
+
+def _tune_subsampling(kernel: Subsampling, state: Any, draws: int, advance: Advance) -> tuple[Subsampling, Any]:
+    """Take as many rows as make the variance of the estimate of the log-likelihood VARIANCE, if that was left open."""
+    trial = draws // (2 * SIZES_TRIED)
+    for _ in range(SIZES_TRIED if trial and kernel.steered else 0):
+        state, seen = advance(kernel, state, trial)
+        draws -= trial
+        needed = kernel.size * float(seen.variance[len(seen.variance) // 2 :].mean()) / VARIANCE
+        kernel = replace(kernel, size=int(np.clip(needed, FEWEST_ROWS, kernel.model.rows.total_weight)))
+    if draws > 0:
+        state, _ = advance(kernel, state, draws)
+    return kernel, state
 
 
 def _tune_grouped(kernel: Grouped, state: Any, draws: int, advance: Advance) -> tuple[Grouped, Any]:
@@ -149,10 +176,20 @@ def _factor(kernel: Any, draws: Draws) -> Array:
     if not isinstance(kernel.proposal, OneAtATime):
         screens, decides = screens[:1], decides[:1]
     work = (screens + CALL_COST)[:, None] + np.outer(decides + CALL_COST, acceptance)
-    # All updates of a sweep pay for its work, so that one which is cheap anyway need not save any.
-    now = work[np.arange(len(here)), here][:, None]
-    sweep = now.sum() - now + work
-    return np.asarray(STEPS[_smallest_best(jump * second / (sweep / now.sum()) ** len(here))] / STEPS[here])
+    return np.asarray(STEPS[_fair(jump * second, work)] / STEPS[here])
+
+
+def _fair(efficiency: Array, work: Array) -> NDArray[np.intp]:
+    """Index of the step of each update, so that all of them gain by what a sweep saves.
+
+    Longer steps cost an update some of its efficiency, and save work for all. Each gives up the same share of its best,
+    the one that leaves most for the work of a sweep.
+    """
+    kept = SHARES * efficiency.max(1, keepdims=True)  # (updates, shares)
+    cost = np.where(efficiency[:, None] >= kept[..., None], work[:, None], np.inf)  # (updates, shares, steps)
+    worth = SHARES / cost.min(2).sum(0)
+    share = int((worth >= NEARLY_BEST * worth.max()).nonzero()[0][-1])  # the optimum is flat: give up as little
+    return np.asarray(cost[:, share].argmin(1))
 
 
 def _walk(by_column: bool) -> tuple[Array, Array]:

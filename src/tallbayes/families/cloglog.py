@@ -19,7 +19,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tallbayes.compiled import INSIDE, OPTIONS, exp, exp_negative, log
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
+from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ def _(tag, y, eta, weights):
         return None
     no_weights = isinstance(weights, types.NoneType)
 
-    def value(tag, y, eta, weights):
+    def total_value(tag, y, eta, weights):
         total = 0.0
         for i in range(eta.size):
             t = exp(eta[i])
@@ -102,7 +102,7 @@ def _(tag, y, eta, weights):
             total += (1.0 if no_weights else weights[i]) * (one if y[i] > 0.5 else -t)
         return total
 
-    return value
+    return total_value
 
 
 @overload(chunk_derivatives, jit_options=OPTIONS)
@@ -124,6 +124,18 @@ def _(tag, y, eta, weights, first, second):
         return total
 
     return derivatives
+
+
+@overload(value, jit_options=INSIDE)
+def _(tag, y, eta):
+    if not has_tag(tag, Cloglog):
+        return None
+
+    def one(tag, y, eta):
+        t = exp(eta)
+        return min(eta, LARGEST_ETA) + _ones(t)[0] if y > 0.5 else -t
+
+    return one
 
 
 @overload(third, jit_options=INSIDE)

@@ -11,7 +11,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tallbayes.compiled import INSIDE, OPTIONS, exp_negative, log1p_unit
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
+from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]
 
@@ -88,6 +88,17 @@ def _(tag, y, eta, weights, first, second):
         return -total
 
     return derivatives
+
+
+@overload(value, jit_options=INSIDE)
+def _(tag, y, eta):
+    if not has_tag(tag, Logit):
+        return None
+
+    def one(tag, y, eta):
+        return y * eta - max(eta, 0.0) - log1p_unit(exp_negative(-abs(eta)))
+
+    return one
 
 
 @overload(third, jit_options=INSIDE)

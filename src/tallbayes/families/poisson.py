@@ -10,7 +10,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tallbayes.compiled import INSIDE, OPTIONS, exp
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
+from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]
 
@@ -45,13 +45,13 @@ def _(tag, y, eta, weights):
         return None
     no_weights = isinstance(weights, types.NoneType)
 
-    def value(tag, y, eta, weights):
+    def total_value(tag, y, eta, weights):
         total = 0.0
         for i in range(eta.size):
             total += (1.0 if no_weights else weights[i]) * exp(eta[i])
         return -total
 
-    return value
+    return total_value
 
 
 @overload(chunk_derivatives, jit_options=OPTIONS)
@@ -70,6 +70,13 @@ def _(tag, y, eta, weights, first, second):
         return -total
 
     return derivatives
+
+
+@overload(value, jit_options=INSIDE)
+def _(tag, y, eta):
+    if not has_tag(tag, Log):
+        return None
+    return lambda tag, y, eta: y * eta - exp(eta)
 
 
 @overload(third, jit_options=INSIDE)

@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tallbayes.compiled import INSIDE, OPTIONS, erfcx, exp_negative, log
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third
+from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]
 
@@ -70,14 +70,14 @@ def _(tag, y, eta, weights):
         return None
     no_weights = isinstance(weights, types.NoneType)
 
-    def value(tag, y, eta, weights):
+    def total_value(tag, y, eta, weights):
         total = 0.0
         for i in range(eta.size):
             _, inside, outside = _tail(eta[i] if y[i] > 0.5 else -eta[i])
             total += (1.0 if no_weights else weights[i]) * (log(inside) - outside)
         return total
 
-    return value
+    return total_value
 
 
 @overload(chunk_derivatives, jit_options=OPTIONS)
@@ -99,6 +99,18 @@ def _(tag, y, eta, weights, first, second):
         return total
 
     return derivatives
+
+
+@overload(value, jit_options=INSIDE)
+def _(tag, y, eta):
+    if not has_tag(tag, Probit):
+        return None
+
+    def one(tag, y, eta):
+        _, inside, outside = _tail(eta if y > 0.5 else -eta)
+        return log(inside) - outside
+
+    return one
 
 
 @overload(third, jit_options=INSIDE)

@@ -48,6 +48,7 @@ class Draws(NamedTuple):
     accepted: Flags  # (steps, updates, chains) whether the chain moved
     log_first: Array  # (steps, updates, chains) log acceptance ratio of the only or first stage
     log_second: Array  # (steps, updates, chains) of the second stage, NaN where it was not reached
+    variance: Array  # (steps, chains) of the log-likelihood where the chain is, if that is an estimate
 
     @classmethod
     def empty(cls, steps: int, updates: int, chains: int, p: int) -> Draws:
@@ -61,6 +62,7 @@ class Draws(NamedTuple):
             np.zeros(shape, dtype=bool),
             np.full(shape, np.nan),
             np.full(shape, np.nan),
+            np.zeros((steps, chains)),
         )
 
 

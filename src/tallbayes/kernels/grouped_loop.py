@@ -70,6 +70,7 @@ class GroupTarget(NamedTuple):
     prior_mean: Array  # (p,)
     prior_scale: Array  # (p,)
     prior_df: Array  # (p,) infinite where the prior is Normal
+    prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
     prior_slope: Array  # (p,) of the log prior at beta
     prior_weight: Array  # (p,) precision that the surrogate gives to it there
     corrected: bool  # whether some prior is not Normal

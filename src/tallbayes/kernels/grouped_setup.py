@@ -166,6 +166,7 @@ def _target(
         prior.mean,
         prior.scale,
         prior.df,
+        prior.exponent,
         prior.gradient(at.beta),
         prior.precision(at.beta),
         not prior.normal,

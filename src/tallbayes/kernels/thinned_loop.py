@@ -35,6 +35,7 @@ class Target(NamedTuple):
     prior_mean: Array  # (p,)
     prior_scale: Array  # (p,)
     prior_df: Array  # (p,) infinite where the prior is Normal
+    prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
     prior_slope: Array  # (p,) of the log prior at theta
     prior_weight: Array  # (p,) precision that the surrogate gives to it there
     corrected: bool  # whether some prior is not Normal
@@ -125,7 +126,7 @@ def prior_correction(target, delta):
         if df < np.inf:
             u = (target.theta[j] + delta[j] - target.prior_mean[j]) / target.prior_scale[j]
             quadratic = target.prior_slope[j] * delta[j] - 0.5 * target.prior_weight[j] * delta[j] * delta[j]
-            total += -0.5 * (df + 1.0) * math.log1p(u * u / df) - quadratic
+            total += -target.prior_exponent[j] * math.log1p(u * u / df) - quadratic
     return total
 
 

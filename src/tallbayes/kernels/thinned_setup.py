@@ -239,6 +239,7 @@ def _target(
         prior.mean,
         prior.scale,
         prior.df,
+        prior.exponent,
         prior.gradient(mode.theta),
         prior.precision(mode.theta),
         not prior.normal,

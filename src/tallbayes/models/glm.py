@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class GLM:
     """
 
     grouped = False
+    whole = True  # a part of the rows may lack levels that all of them have
 
     def __init__(
         self,
@@ -207,9 +209,22 @@ class GLM:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
 
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> GLM:
+        """The same model of some of the rows, and of some of the groups if there are any, with a share of the prior.
+
+        That is the prior to the power `share`, so that the posteriors of all parts multiply to that of the whole.
+        """
+        model = copy(self)
+        model.rows, model.prior, model.whole = rows, self.prior.to_the_power(share), False
+        return model
+
     def log_prior(self, params: Array) -> Array:
         """Log prior density of each parameter vector."""
         return self.prior.log_density(params)
+
+    def log_posterior(self, params: Array) -> Array:
+        """Log posterior density of each parameter vector, up to a constant: one pass over all rows."""
+        return np.asarray(self.log_likelihood(params) + self.log_prior(params))
 
     def follow(self, theta: Array, by_column: bool) -> Follower:
         """The log-likelihood of chains at the rows of theta, which move one column at a time or all at once."""

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.families import Family
-from tallbayes.group_scale import HalfCauchy, ScalePrior
+from tallbayes.group_scale import HalfCauchy, Power, ScalePrior
 from tallbayes.models.glm import GLM
 from tallbayes.phases import Phases
 from tallbayes.priors import AnyPrior
+from tallbayes.rows import MemoryRows
 
 Array = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ class Hierarchical(GLM):
         offset: str | ArrayLike | None = None,
         strata: Sequence[str] = (),
     ) -> None:
-        self.group_prior = _checked(group_prior)
+        self.group_prior: ScalePrior | Power = _checked(group_prior)
         super().__init__(formula, data, family, prior, weights=weights, offset=offset, strata=strata)
 
     @classmethod
@@ -87,6 +88,14 @@ class Hierarchical(GLM):
         self._from_arrays(X, y, family, prior, **given, codes={"group": codes}, levels=levels.tolist())
         self.seconds["design"] += phases.seconds["design"]
         return self
+
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Hierarchical:
+        """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
+        assert groups is not None
+        assert not isinstance(self.group_prior, Power)
+        model = cast(Hierarchical, super().part(rows, share))
+        model.group_prior, model.levels = Power(self.group_prior, share), tuple(self.levels[g] for g in groups)
+        return model
 
     @property
     def group(self) -> str:

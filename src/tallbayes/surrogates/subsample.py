@@ -90,10 +90,7 @@ class CaseControl:
         rows = model.rows
         zeros = max(rows.count_by("outcome")[0], rows.weight_by("outcome")[0])
         _check_enough(self.size, zeros, "rows with outcome 0")
-        weight = None
-        if not self.uniform:
-            weight = rows.expected(model.family, mode.theta)
-            weight += DEFENSIVE * weight.mean()
+        weight = None if self.uniform else _fitted(model, mode)
         return SubsampleSurrogate(
             rows.sample({0: self.size}, rng, by="outcome", weight=weight), model.family.tag, str(self)
         )
@@ -104,20 +101,29 @@ class Stratified:
     """`size` rows from each level of the column `by`, scaled up; smaller levels are taken whole.
 
     Rows with an outcome above zero, which are rare in tall data and say most, are all kept besides, unless `cases` is
-    False. With `by` the group of a hierarchical model this is the paper's surrogate for it.
+    False; the others are then drawn like those of `CaseControl`, unless `uniform`. With `by` the group of a
+    hierarchical model and `uniform` this is the paper's surrogate for it.
     """
 
     size: int
     by: str
     cases: bool = True
+    uniform: bool = False
 
     def __post_init__(self) -> None:
         _check_size(self.size)
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
-        rows = model.rows.sample(self.size, rng, by=self.by, cases=self.cases)
+        weight = None if self.uniform or not self.cases else _fitted(model, mode)
+        rows = model.rows.sample(self.size, rng, by=self.by, weight=weight, cases=self.cases)
         return SubsampleSurrogate(rows, model.family.tag, str(self))
+
+
+def _fitted(model: GLM, mode: AnyMode) -> Array:
+    """What the probabilities of rows with outcome zero are in proportion to."""
+    weight = model.rows.expected(model.family, mode.theta)
+    return np.asarray(weight + DEFENSIVE * weight.mean())
 
 
 def _check_size(size: int) -> None:

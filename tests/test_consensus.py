@@ -1,0 +1,369 @@
+"""Consensus Monte Carlo: shards multiply to the posterior, plain runs are reproduced, errors name their shard."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+import warnings
+
+import hierarchy
+import numpy as np
+import pytest
+from harness import FALSE_ALARM, Quadrature, skewed_model
+from scipy import stats
+
+import tallbayes as tb
+from tallbayes.combine import average, product
+from tallbayes.diagnostics import ess, mcse
+from tallbayes.kernels import Streams
+from tallbayes.kernels.consensus import Consensus, ShardError, on_each
+from tallbayes.rows import MemoryRows
+from tallbayes.sharding import deal
+
+QUIET = {"seed": 1, "progress": False}
+
+
+def simulated(rows=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    x, level = rng.standard_normal(rows), rng.choice(["a", "b", "c"], rows)
+    y = rng.random(rows) < 1 / (1 + np.exp(1.2 - 0.6 * x - 0.4 * (level == "b")))
+    return {"x": x, "level": level, "y": y}
+
+
+def many_groups(groups=64, seed=2):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(20, 120, groups)
+    codes = np.repeat(np.arange(groups), sizes)
+    x = rng.standard_normal(codes.size)
+    y = rng.random(codes.size) < 1 / (1 + np.exp(1 - 0.5 * x - rng.normal(0, 0.7, groups)[codes]))
+    return {"x": x, "bank": codes, "y": y}
+
+
+# --- the target ---
+
+
+PRIORS = {"normal": tb.Normal(0.3, 1.5), "student-t": tb.StudentT(3, -0.2, 0.5)}
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("how", ["random", "stratified"])
+def test_the_posteriors_of_shards_multiply_to_that_of_all_rows(prior, how):
+    model = tb.GLM("y ~ x + level", simulated(300), prior=PRIORS[prior])
+    dealt = deal(model.rows, 5, how, np.random.default_rng(1))
+    theta = np.random.default_rng(2).normal(0, 1, (20, 4))
+    whole = model.log_posterior(theta)
+    parts = sum(model.part(shard.rows, 1 / 5).log_posterior(theta) for shard in dealt)
+    np.testing.assert_allclose(np.ptp(parts - whole), 0, atol=1e-9)
+    full_prior = sum(model.part(shard.rows, 1.0).log_posterior(theta) for shard in dealt)
+    assert np.ptp(full_prior - whole) > 1  # the check sees a prior that is counted five times
+
+
+@pytest.mark.parametrize("prior", [tb.HalfCauchy(1.3), tb.HalfNormal(0.8), tb.InverseSquare(0.05)], ids=str)
+def test_the_share_of_a_prior_of_tau_is_that_of_log_tau(prior):
+    """For all rows, (beta, log tau) have the product of the shards' densities, effects being in one shard each."""
+    model = tb.Hierarchical("y ~ x + (1 | bank)", many_groups(40), group_prior=prior)
+    rng, p = np.random.default_rng(1), 2
+    theta = rng.normal(0, 0.5, (20, model.rows.width))
+    total = 0.0
+    for shard in deal(model.rows, 5, "groups", rng):
+        own = np.concatenate([theta[:, :p], theta[:, p + shard.groups], theta[:, -1:]], axis=1)
+        part = model.part(shard.rows, 1 / 5, shard.groups)
+        total = total + part.log_posterior(own)
+        assert part.parameters[p] == f"1|bank[{shard.groups[0]}]"
+    np.testing.assert_allclose(np.ptp(total - model.log_posterior(theta)), 0, atol=1e-9)
+
+
+# --- combining ---
+
+
+def test_gaussian_shards_are_combined_exactly():
+    """Draws of Gaussian shards with known moments: the average has those of the product, within Monte Carlo error."""
+    rng, shards, count, p = np.random.default_rng(1), 6, 40_000, 3
+    factors = rng.normal(0, 1, (shards, p, p)) + 1.5 * np.eye(p)
+    means = rng.normal(0, 1, (shards, p))
+    draws = means[:, None, None] + np.einsum("sij,sctj->scti", factors, rng.standard_normal((shards, 2, count, p)))
+    precision = np.linalg.inv(factors @ factors.transpose(0, 2, 1))
+    covariance = np.linalg.inv(precision.sum(0))
+    mean = covariance @ np.einsum("sij,sj->i", precision, means)
+    sd = np.sqrt(np.diag(covariance))
+    limit = stats.norm.isf(FALSE_ALARM / 12)
+    for found_mean, found_sd in (
+        (average(draws).mean((0, 1)), average(draws).std((0, 1))),
+        (product(draws)[0], np.sqrt(np.diag(product(draws)[1]))),
+    ):
+        # Estimated weights add little to the error of 80,000 draws.
+        assert (np.abs(found_mean - mean) / sd).max() < 1.1 * limit / (2 * count) ** 0.5
+        assert np.abs(found_sd / sd - 1).max() < 1.1 * limit / (4 * count) ** 0.5
+    plain = draws.mean(0)  # an average without weights is told apart
+    assert np.abs(plain.mean((0, 1)) - mean).max() / sd.min() > 0.1
+
+
+def test_too_few_draws_for_a_covariance_are_refused():
+    with pytest.raises(ValueError, match="3 draws of a shard are too few for the covariance of 4 parameters"):
+        average(np.zeros((2, 1, 3, 4)))
+
+
+def test_a_shard_that_never_moved_is_named():
+    draws = np.random.default_rng(1).standard_normal((3, 2, 50, 2))
+    draws[1, :, :, 0] = 1.0
+    with pytest.raises(ValueError, match="chains on shard 2 of 3 never moved in some parameter"):
+        average(draws)
+
+
+def test_columns_in_unlike_units_are_combined():
+    rng = np.random.default_rng(1)
+    draws, units = rng.standard_normal((3, 2, 500, 2)), np.array([1e9, 1e-9])
+    np.testing.assert_allclose(average(units * draws), units * average(draws), rtol=1e-9)
+
+
+def test_many_rows_agree_with_an_exact_method():
+    data = simulated(40_000)
+    exact = tb.fit("y ~ x + level", data, draws=4_000, **QUIET)
+    for options in ({}, {"combine": "gaussian"}, {"sharding": "stratified"}, {"inner": "mh"}):
+        fit = tb.fit("y ~ x + level", data, method="consensus", shards=5, draws=2_000, **options, **QUIET)
+        z = (fit.draws.mean((0, 1)) - exact.draws.mean((0, 1))) / np.hypot(mcse(fit.draws), mcse(exact.draws))
+        # Bias of order 1 / (rows a shard) is a hundredth of a posterior sd here, one Monte Carlo error at most.
+        assert np.abs(z).max() < 1 + stats.norm.isf(FALSE_ALARM / 8), options
+        ratio = fit.draws.std((0, 1)) / exact.draws.std((0, 1))
+        assert np.abs(ratio - 1).max() < 0.08
+        assert not fit.stats["exact"]
+        assert fit.stats["approximation"]["effective_share"] > 0.5
+
+
+def test_weights_from_all_rows_correct_a_skewed_posterior():
+    """Seven rows a shard: the average is off, the resampled Gaussian product is not, and the check says so."""
+    model = skewed_model()
+    truth = Quadrature.of(model)
+    mean = [truth.expectation(truth.grid[:, j]) for j in (0, 1)]
+    sd = [np.sqrt(truth.expectation((truth.grid[:, j] - mean[j]) ** 2)) for j in (0, 1)]
+    found = {}
+    for how in ("average", "gaussian"):
+        kernel = tb.make_kernel(model, "consensus", shards=2, combine=how, inner="mh", seed=3)
+        found[how] = tb.sample(kernel, 10_000, seed=3, progress=False)
+    errors = {how: np.abs((fit.draws.mean((0, 1)) - mean) / sd) for how, fit in found.items()}
+    corrected = found["gaussian"].stats["approximation"]
+    assert errors["average"].max() > 0.15
+    assert errors["gaussian"].max() < stats.norm.isf(FALSE_ALARM / 4) * corrected["uncertainty"] < 0.15
+    check = found["average"].stats["approximation"]
+    told = np.array(list(check["shift"].values()))
+    off = (found["average"].draws.mean((0, 1)) - mean) / sd
+    assert np.abs(told - off).max() < stats.norm.isf(FALSE_ALARM / 4) * check["uncertainty"]
+
+
+# --- reductions and threads ---
+
+
+@pytest.mark.parametrize("inner", ["mh", "two-stage", "thinned", "auto"])
+def test_one_shard_is_the_plain_run(inner):
+    data = simulated(3_000)
+    plain = tb.fit("y ~ x + level", data, method=inner, draws=150, **QUIET)
+    one = tb.fit("y ~ x + level", data, method="consensus", inner=inner, shards=1, draws=150, **QUIET)
+    np.testing.assert_array_equal(one.draws, plain.draws)
+
+
+def test_one_shard_with_groups_is_the_plain_run():
+    data = many_groups(20)
+    plain = tb.fit("y ~ x + (1 | bank)", data, draws=100, **QUIET)
+    one = tb.fit("y ~ x + (1 | bank)", data, method="consensus", shards=1, draws=100, **QUIET)
+    np.testing.assert_array_equal(one.draws, plain.draws)
+
+
+@pytest.mark.parametrize("inner", ["mh", "two-stage", "auto"])
+def test_workers_do_not_change_the_draws(inner):
+    data = simulated(6_000)
+    options = {"method": "consensus", "inner": inner, "shards": 4, "draws": 100, **QUIET}
+    if inner == "two-stage":
+        options["surrogate"] = tb.CaseControl(100)
+    one, two = (tb.fit("y ~ x + level", data, workers=workers, **options) for workers in (1, 2))
+    np.testing.assert_array_equal(one.draws, two.draws)
+    other = tb.fit("y ~ x + level", data, workers=2, **options | {"seed": 2})
+    assert not np.array_equal(one.draws, other.draws)
+
+
+def test_draws_do_not_depend_on_how_steps_are_split():
+    kernel = tb.make_kernel(tb.GLM("y ~ x + level", simulated(2_000)), "consensus", shards=3, seed=1)
+    paths = []
+    for calls in ([60], [1, 39, 20]):
+        rng = Streams.spawn(5, 2)
+        state, parts = kernel.start(rng), []
+        for steps in calls:
+            state, draws = kernel.advance(state, steps, rng)
+            parts.append(draws.theta)
+        paths.append(np.concatenate(parts))
+    np.testing.assert_array_equal(*paths)
+    # Shards do not share random numbers: their chains do not go together.
+    first, second = paths[0][:, 0, :4], paths[0][:, 0, 4:8]
+    correlation = [np.corrcoef(first[:, j], second[:, j])[0, 1] for j in range(4)]
+    assert np.abs(correlation).max() < 0.9
+
+
+def test_a_failing_shard_names_itself_and_stops_the_others():
+    began = []
+
+    def work(shard):
+        began.append(shard)
+        if shard == 2:
+            raise ValueError("no luck")
+        return shard
+
+    for workers in (1, 2):
+        began.clear()
+        with pytest.raises(ShardError, match=r"shard 3 of 400 failed \(ValueError: no luck\)") as caught:
+            on_each(400, work, workers)
+        assert caught.value.shard == 2
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert len(began) < 400
+
+
+def test_a_shard_that_fails_while_sampling(monkeypatch):
+    kernel = tb.make_kernel(tb.GLM("y ~ x + level", simulated(2_000)), "consensus", shards=4, inner="mh", seed=1)
+
+    def broken(state, steps, rng):
+        raise FloatingPointError("a bound is broken")
+
+    object.__setattr__(kernel.kernels[1], "advance", broken)
+    with pytest.raises(tb.ShardError, match="shard 2 of 4 failed"):
+        tb.sample(kernel, 100, seed=1, progress=False, warmup=0)
+
+
+def test_threads_are_given_back():
+    import numba
+
+    before = numba.get_num_threads()
+    seen = on_each(4, lambda shard: (numba.get_num_threads(), threading.current_thread().name), 2)
+    assert {threads for threads, _ in seen} == {1}
+    assert numba.get_num_threads() == before
+
+
+@pytest.mark.parametrize("inner", ["mh", "two-stage", "thinned"])
+def test_rows_are_never_copied_while_sampling(inner, monkeypatch):
+    rows = 200_000
+    model = tb.GLM("y ~ x + level", simulated(rows))
+    options = {"surrogate": tb.Subsample(500)} if inner == "two-stage" else {}
+    kernel = tb.make_kernel(model, "consensus", inner=inner, shards=2, seed=1, **options)
+    rng = Streams.spawn(1, 2)
+    state, _ = kernel.advance(kernel.start(rng), 3, rng)
+    monkeypatch.setattr(MemoryRows, "__init__", lambda *arguments: pytest.fail("rows are made anew"))
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            state, _ = kernel.advance(state, 1, rng)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < rows * 8 / 10  # a tenth of one column
+
+
+def test_all_rows_are_touched_once_a_draw():
+    data = simulated(5_000)
+    fit = tb.fit("y ~ x + level", data, method="consensus", inner="mh", shards=5, draws=200, **QUIET)
+    assert fit.stats["rows_per_draw"] == pytest.approx(5_000, rel=0.02)
+
+
+# --- what users see ---
+
+
+def test_the_summary_says_what_is_approximate():
+    fit = tb.fit("y ~ x + level", simulated(), method="consensus", shards=4, draws=500, **QUIET)
+    told = repr(fit)
+    assert "consensus Monte Carlo, approximate" in told
+    assert "4 shards; their draws are averaged" in told
+    assert "held against all rows" in told
+    assert {"shards", "combining"} <= fit.stats["seconds"].keys()
+    assert fit.stats["approximation"]["shift"].keys() == set(fit.parameters)
+
+
+def test_a_poor_consensus_is_told():
+    """A level with 18 rows, spread over 14 shards: the check finds it."""
+    rng = np.random.default_rng(4)
+    rare = np.arange(6_000) < 18
+    y = np.where(rare, np.arange(6_000) < 3, rng.random(6_000) < 0.3)
+    fit = tb.fit("y ~ rare", {"rare": rare, "y": y}, method="consensus", draws=3_000, **QUIET)
+    found = fit.stats["approximation"]
+    assert found["effective_share"] < 0.1 or abs(found["shift"]["rare"]) > 4 * found["uncertainty"]
+    assert "error" in repr(fit)
+
+
+def test_shards_may_lack_levels_and_columns():
+    """Neither separation nor a column of zeros on some shard is an error or a warning; of all rows they are."""
+    data = simulated(400)
+    data["level"] = np.where(np.arange(400) < 3, "rare", data["level"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = tb.fit("y ~ x + level", data, method="consensus", shards=5, draws=50, **QUIET)
+    assert fit.stats["warnings"] == []
+
+
+def test_a_saved_consensus_is_read_again(tmp_path):
+    fit = tb.fit("y ~ x", simulated(), method="consensus", shards=3, draws=50, **QUIET)
+    fit.save(tmp_path / "fit.nc")
+    again = tb.load(tmp_path / "fit.nc")
+    assert again.stats["approximation"] == fit.stats["approximation"]
+    assert repr(again) == repr(fit)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "mh", "shards": 3}, "shards is for method='consensus'"),
+        ({"method": "consensus", "inner": "gibbs"}, "inner 'gibbs' is not known"),
+        ({"method": "consensus", "combine": "median"}, "combine 'median' is not known"),
+        ({"method": "consensus", "sharding": "by hand"}, "sharding 'by hand' is not known"),
+        ({"method": "consensus", "shards": 0}, "shards must be a whole number of at least 1"),
+        ({"method": "consensus", "inner": "mh", "surrogate": tb.Taylor()}, "takes no surrogate"),
+        ({"method": "consensus", "surrogate": lambda theta: 0.0}, "surrogate for all rows"),
+        ({"method": "consensus", "sharding": "groups"}, "for formulas with a group term"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        tb.fit("y ~ x", simulated(100), progress=False, **options)
+
+
+# --- groups ---
+
+
+def test_groups_agree_with_an_exact_method():
+    data = many_groups(160)
+    exact = tb.fit("y ~ x + (1 | bank)", data, draws=4_000, **QUIET)
+    fit = tb.fit("y ~ x + (1 | bank)", data, method="consensus", shards=4, draws=2_000, **QUIET)
+    assert fit.parameters == exact.parameters
+    assert fit.groups.equals(fit.groups)
+    np.testing.assert_array_equal(fit.groups["rows"], exact.groups["rows"])
+    sd = exact.draws.std((0, 1))
+    off = np.abs(fit.draws.mean((0, 1)) - exact.draws.mean((0, 1))) / sd
+    assert off.max() < 0.5  # an approximation: 40 groups a shard
+    ratio = fit.draws.std((0, 1)) / sd
+    assert 0.85 < ratio.min() < ratio.max() < 1.2
+    found = fit.stats["approximation"]
+    assert list(found["shift"]) == ["Intercept", "x", "1|bank_sigma"]
+    assert "4 shards" in repr(fit)
+
+
+def test_effects_are_drawn_given_what_all_shards_say():
+    """Effects of a shard's own draws go with its own coefficients; redrawn they go with the combined ones."""
+    data = many_groups(64)
+    fit = tb.fit("y ~ x + (1 | bank)", data, method="consensus", shards=2, draws=2_000, **QUIET)
+    exact = tb.fit("y ~ x + (1 | bank)", data, draws=4_000, **QUIET)
+
+    def together(draws):  # of the intercept and the mean effect
+        return np.corrcoef(draws[..., 0].ravel(), draws[..., 3:].mean(2).ravel())[0, 1]
+
+    assert together(exact.draws) < -0.8
+    assert abs(together(fit.draws) - together(exact.draws)) < 0.1
+
+
+def test_few_groups_are_refused_with_advice():
+    with pytest.raises(ValueError, match="use at most 2 shards"):
+        tb.fit("y ~ x + (1 | bank)", many_groups(16), method="consensus", **QUIET)
+
+
+def test_the_model_of_a_small_problem_is_a_consensus_too():
+    """Kernels of all families run inside."""
+    model = hierarchy.model_named("poisson")
+    assert model.rows.groups == 4
+    data = simulated(2_000)
+    counts = {**data, "y": np.random.default_rng(1).poisson(0.5, 2_000)}
+    kernel = tb.make_kernel(tb.GLM("y ~ x", counts, "poisson"), "consensus", shards=3, seed=1)
+    assert isinstance(kernel, Consensus)
+    assert ess(tb.sample(kernel, 500, seed=1, progress=False).draws).min() > 500
