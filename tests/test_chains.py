@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,20 @@ def test_ctrl_c_keeps_what_was_drawn(kernel, untuned):
     assert cut.theta.shape == (3, 40, 2)
     np.testing.assert_array_equal(cut.theta, whole.theta[:, :40])
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_keeps_what_all_shards_have_drawn(untuned):
+    """The key is pressed while a shard is under way in a thread: the others come as far, and draws are combined."""
+    kernel = tb.make_kernel(MODEL, "consensus", shards=2, inner="mh", seed=1)
+    broken = replace(kernel, kernels=(kernel.kernels[0], Interrupting(kernel.kernels[1], [0], at=50)))
+    whole, cut = run(kernel, warmup=10), run(broken, warmup=10)
+    assert cut.interrupted
+    assert cut.theta.shape == (3, 40, 4)
+    np.testing.assert_array_equal(cut.theta, whole.theta[:, :40])
+    broken = replace(kernel, kernels=(Interrupting(kernel.kernels[0], [0], at=50), kernel.kernels[1]))
+    fit = tb.sample(broken, 100, 3, 1, warmup=10, progress=False)
+    assert fit.stats["interrupted"]
+    assert fit.draws.shape == (3, 40, 2)
 
 
 def test_ctrl_c_in_warm_up_raises(untuned):

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from tallbayes import cli, datasets, methods
 from tallbayes.cli import main
 from tallbayes.data import read
+from tallbayes.estimators import SplineProxy, TaylorProxy
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.priors import Normal, StudentT
@@ -259,6 +260,24 @@ def test_group_priors(calls, text, prior):
     assert calls[0]["group_prior"] == prior
 
 
+@pytest.mark.parametrize(
+    ("text", "estimator"),
+    [("taylor", TaylorProxy()), ("taylor(200)", TaylorProxy(200)), (" spline ( 7_000 )", SplineProxy(7_000))],
+)
+def test_estimators(calls, text, estimator):
+    done = run("fit", "data.csv", "y ~ x", "--method", "subsampling", "--estimator", text)
+    assert done.exit_code == 0, done.stderr
+    assert calls[0]["estimator"] == estimator
+
+
+def test_consensus_and_subsampling_say_that_they_are_approximate(data):
+    done = run("fit", data, "y ~ x", *FEW, "--method", "consensus", "--shards", "3", "--inner", "mh")
+    assert "consensus Monte Carlo, approximate" in done.stdout, done.stderr
+    assert "3 shards" in done.stdout
+    done = run("fit", data, "y ~ x", *FEW, "--method", "subsampling")
+    assert "subsampling Metropolis-Hastings, approximate" in done.stdout, done.stderr
+
+
 def test_group_terms_reach_the_model(data, tmp_path):
     frame = read(data, ["y", "x"])
     frame["g"] = [f"g{i % 4}" for i in range(len(frame))]
@@ -311,6 +330,16 @@ def test_warnings_are_lines(data, tmp_path):
         ["--method", "thinned", "--proposal", "mixture"],
         ["--method", "mh", "--surrogate", "taylor"],
         ["--method", "mh", "--subchain", "5"],
+        ["--method", "subsampling", "--subchain", "5"],
+        ["--method", "mh", "--shards", "3"],
+        ["--method", "consensus", "--shards", "0"],
+        ["--method", "consensus", "--inner", "consensus"],
+        ["--method", "consensus", "--sharding", "by hand"],
+        ["--method", "consensus", "--combine", "median"],
+        ["--method", "consensus", "--inner", "mh", "--surrogate", "taylor"],
+        ["--method", "mh", "--estimator", "taylor"],
+        ["--estimator", "spline(1)"],
+        ["--estimator", "gam"],
         ["--surrogate", "tailor"],
         ["--surrogate", "taylor(-1)"],
         ["--surrogate", "taylor(1, bank)"],

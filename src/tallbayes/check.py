@@ -82,12 +82,13 @@ class Errors(NamedTuple):
     points: int
     shift: Array  # (parameter,) of the means, in posterior sds
     stretch: Array  # (parameter,) the draws' sds over those of the posterior
+    corrected: bool = False  # whether the draws were taken from these points, so that they agree with them
 
     @classmethod
-    def seen(cls, draws: Array, by: Weighed) -> Errors:
+    def seen(cls, draws: Array, by: Weighed, corrected: bool = False) -> Errors:
         """Of draws (chain, draw, parameter), seen by weighed points."""
         shift = (draws.mean((0, 1)) - by.mean) / by.sd
-        return cls(by.share, by.weights.size, shift, draws.std((0, 1)) / by.sd)
+        return cls(by.share, by.weights.size, shift, draws.std((0, 1)) / by.sd, corrected)
 
     @property
     def uncertainty(self) -> float:
@@ -99,6 +100,8 @@ class Errors(NamedTuple):
         told = f"held against all rows, {self.points:,} weighed points have an effective share of {self.share:.2g}: "
         if not self.share >= TRUSTED:
             return told + "too little to tell the error, which may be large"
+        if self.corrected:
+            return f"{told}the draws, taken from them, are worth {self.share * self.points:,.0f} independent ones"
         mean, sd = int(np.abs(self.shift).argmax()), int(np.abs(np.log(self.stretch)).argmax())
         return (
             f"{told}the largest error of a mean is {abs(self.shift[mean]):.2f} posterior sds ({names[mean]}), that of "

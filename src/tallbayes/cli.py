@@ -257,7 +257,7 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
     try:
         check_options(**{name: options[name] for name in METHOD_OPTIONS})
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(re.sub(rf"\b({'|'.join(METHOD_OPTIONS)})\b", r"--\1", str(error))) from error
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", SeparationWarning)

@@ -119,4 +119,4 @@ def _combined(
     chains, count = draws.shape[1:3]
     weighed = weigh(*product(draws), log_posterior, min(MOST_POINTS, chains * count), rng)
     found = weighed.resample(chains, count, rng)
-    return found, Errors.seen(found, weighed)
+    return found, Errors.seen(found, weighed, corrected=True)
