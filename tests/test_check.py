@@ -51,7 +51,8 @@ def test_a_hopeless_check_says_so():
 def test_draws_that_no_gaussian_fits_are_not_judged():
     stuck = draws()
     stuck[..., 1] = 0.3
-    for found in (stuck, stuck[:1, :2]):
+    twice = np.repeat(draws()[:1, :2], 10, axis=1)  # two places only
+    for found in (stuck, twice, draws()[:1, :2]):
         errors = seen(found, log_posterior, 100, np.random.default_rng(1))
         assert errors.share == 0
         assert "too little to tell" in errors.said(("a", "b", "c"))

@@ -14,7 +14,7 @@ from harness import FALSE_ALARM, Quadrature, skewed_model
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.combine import average, product
+from tallbayes.combine import average, noise, product
 from tallbayes.diagnostics import ess, mcse
 from tallbayes.kernels import Streams
 from tallbayes.kernels.consensus import Consensus, ShardError, on_each
@@ -99,6 +99,20 @@ def test_gaussian_shards_are_combined_exactly():
     assert np.abs(plain.mean((0, 1)) - mean).max() / sd.min() > 0.1
 
 
+def test_the_error_of_weights_is_told():
+    """Shards far apart with few draws: means of repeated runs vary by what each run says, and not by what ESS says."""
+    rng, shards, count = np.random.default_rng(1), 14, 100
+    centers = rng.normal(0, 14**0.5, (shards, 3))
+    means, told = [], []
+    for _ in range(300):
+        draws = centers[:, None, None] + rng.standard_normal((shards, 4, count, 3)) * 14**0.5
+        means.append(average(draws).mean((0, 1)))
+        told.append(noise(draws))
+    spread = np.std(means, axis=0).max()  # in posterior sds, which are one
+    assert 0.5 < np.median(told) / spread < 2
+    assert spread > 2 / (4 * count) ** 0.5  # more than twice the error of 400 independent draws
+
+
 def test_too_few_draws_for_a_covariance_are_refused():
     with pytest.raises(ValueError, match="3 draws of a shard are too few for the covariance of 4 parameters"):
         average(np.zeros((2, 1, 3, 4)))
@@ -107,7 +121,7 @@ def test_too_few_draws_for_a_covariance_are_refused():
 def test_a_shard_that_never_moved_is_named():
     draws = np.random.default_rng(1).standard_normal((3, 2, 50, 2))
     draws[1, :, :, 0] = 1.0
-    with pytest.raises(ValueError, match="chains on shard 2 of 3 never moved in some parameter"):
+    with pytest.raises(ValueError, match="chains on shard 2 of 3 hardly moved in some parameter"):
         average(draws)
 
 

@@ -35,7 +35,13 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize(("outcome", "family"), FAMILIES.values(), ids=FAMILIES.keys())
+SLOW = ("probit", "cloglog")  # to compile
+
+
+@pytest.mark.parametrize(
+    ("outcome", "family"),
+    [pytest.param(*FAMILIES[name], id=name, marks=[pytest.mark.long] * (name in SLOW)) for name in FAMILIES],
+)
 def test_every_family(outcome, family):
     formula = f"{outcome} ~ 0 + x + (1 | g)"
     common = {"family": family, "seed": 1, "progress": False, "prior": tb.StudentT(4, 0, 2.5)}

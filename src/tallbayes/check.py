@@ -20,6 +20,7 @@ LogPosterior = Callable[[Array], Array]
 
 POINTS = 400  # with which draws are held against the full data
 TAIL_DF = 8.0
+SINGULAR = 1e-12  # smallest eigenvalue of a correlation matrix below which it has no inverse to speak of
 AT_ONCE = 64  # parameter vectors whose log posterior is asked for in one pass
 TRUSTED = 0.1  # effective share below which a check says little
 
@@ -75,6 +76,15 @@ def moments(draws: Array) -> tuple[Array, Array]:
     return every.mean(0), np.cov(every, rowvar=False).reshape(every.shape[1], every.shape[1])
 
 
+def spread_out(draws: Array) -> bool:
+    """Whether draws (chain, draw, parameter) have a covariance with an inverse, in whatever units they are."""
+    if draws[..., 0].size <= draws.shape[2] or (np.ptp(draws, axis=(0, 1)) == 0).any():
+        return False
+    covariance = moments(draws)[1]
+    sd = np.sqrt(np.diag(covariance))
+    return bool(np.linalg.eigvalsh(covariance / np.outer(sd, sd))[0] > SINGULAR)
+
+
 class Errors(NamedTuple):
     """How far draws are off."""
 
@@ -83,6 +93,7 @@ class Errors(NamedTuple):
     shift: Array  # (parameter,) of the means, in posterior sds
     stretch: Array  # (parameter,) the draws' sds over those of the posterior
     corrected: bool = False  # whether the draws were taken from these points, so that they agree with them
+    noise: float = np.nan  # largest Monte Carlo error of a mean, in sds, where there is more to it than the draws' own
 
     @classmethod
     def seen(cls, draws: Array, by: Weighed, corrected: bool = False) -> Errors:
@@ -103,26 +114,33 @@ class Errors(NamedTuple):
         if self.corrected:
             return f"{told}the draws, taken from them, are worth {self.share * self.points:,.0f} independent ones"
         mean, sd = int(np.abs(self.shift).argmax()), int(np.abs(np.log(self.stretch)).argmax())
+        noise = ""
+        if not np.isnan(self.noise):
+            noise = f"; Monte Carlo error, that of the shards' weights included, is up to {self.noise:.2f} sds"
         return (
             f"{told}the largest error of a mean is {abs(self.shift[mean]):.2f} posterior sds ({names[mean]}), that of "
             f"an sd a factor of {self.stretch[sd]:.2f} ({names[sd]}), both give or take {2 * self.uncertainty:.2f}"
+            f"{noise}"
         )
 
     def facts(self, names: tuple[str, ...]) -> dict[str, object]:
         """All of them, as plain numbers by name."""
-        by_name = {name: dict(zip(names, map(float, values), strict=True)) for name, values in self._named()}
-        return {"effective_share": self.share, "points": self.points, "uncertainty": self.uncertainty, **by_name}
-
-    def _named(self) -> list[tuple[str, Array]]:
-        return [("shift", self.shift), ("stretch", self.stretch)]
+        named = {"shift": self.shift, "stretch": self.stretch}
+        return {
+            "effective_share": self.share,
+            "points": self.points,
+            "uncertainty": self.uncertainty,
+            "noise": self.noise,
+            **{what: dict(zip(names, map(float, values), strict=True)) for what, values in named.items()},
+        }
 
 
 def seen(draws: Array, log_posterior: LogPosterior, points: int, rng: np.random.Generator) -> Errors:
     """How far draws (chain, draw, parameter) are off, seen by points from a Gaussian that fits them.
 
-    Where none fits, because there are too few draws or some parameter never moved, nothing is seen.
+    Where none fits, because there are too few draws or some parameter hardly moved, nothing is seen.
     """
-    if draws[..., 0].size <= draws.shape[2] or (np.ptp(draws, axis=(0, 1)) == 0).any():
+    if not spread_out(draws):
         unknown = np.full(draws.shape[2], np.nan)
         return Errors(0.0, points, unknown, unknown)
     return Errors.seen(draws, weigh(*moments(draws), log_posterior, points, rng))

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.check import POINTS, Errors, LogPosterior, moments, seen, weigh
+from tallbayes.check import POINTS, Errors, LogPosterior, moments, seen, spread_out, weigh
 from tallbayes.kernels.consensus import Consensus
 from tallbayes.models.hierarchical import Hierarchical
 
@@ -43,10 +43,9 @@ def precisions(draws: Array) -> Array:
         raise ValueError(f"{chains * count} draws of a shard are too few for the covariance of {p} parameters")
     found = np.empty((len(draws), p, p))
     for shard, one in enumerate(draws):
-        covariance = moments(one)[1]
-        if not (np.diag(covariance) > 0).all():
-            raise ValueError(f"chains on shard {shard + 1} of {len(draws)} never moved in some parameter; draw more")
-        found[shard] = _inverse(covariance)
+        if not spread_out(one):
+            raise ValueError(f"chains on shard {shard + 1} of {len(draws)} hardly moved in some parameter; draw more")
+        found[shard] = _inverse(moments(one)[1])
     return found
 
 
@@ -70,6 +69,21 @@ def average(draws: Array) -> Array:
     weights = precisions(draws)
     shares = _inverse(weights.sum(0)) @ weights
     return np.asarray(np.einsum("sij,sctj->cti", shares, draws))
+
+
+def noise(draws: Array) -> float:
+    """The largest Monte Carlo error of an average's mean, in posterior sds; NaN for one chain or one shard.
+
+    Weights are estimates too, and what they err by is multiplied by the distance of the shards' means from each other,
+    which grows with the number of shards. No diagnostic of the averaged draws sees that, since all of them share the
+    weights. So each chain is averaged with weights of its own, and the spread of the chains' means tells.
+    """
+    shards, chains, count, p = draws.shape
+    if shards == 1 or chains == 1 or count <= p:
+        return np.nan
+    alone = np.array([average(draws[:, [chain]])[0] for chain in range(chains)])
+    spread = alone.mean(1).std(0, ddof=1) / chains**0.5
+    return float((spread / alone.std(1).mean(0)).max())
 
 
 def product(draws: Array) -> tuple[Array, Array]:
@@ -115,7 +129,7 @@ def _combined(
     """Draws of all rows from those of the shards (shard, chain, draw, parameter), and how far they are off."""
     if combiner == "average":
         found = average(draws)
-        return found, seen(found, log_posterior, points, rng)
+        return found, seen(found, log_posterior, points, rng)._replace(noise=noise(draws))
     chains, count = draws.shape[1:3]
     weighed = weigh(*product(draws), log_posterior, min(MOST_POINTS, chains * count), rng)
     found = weighed.resample(chains, count, rng)

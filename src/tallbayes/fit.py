@@ -33,6 +33,8 @@ from tallbayes.proposals import OneAtATime, RandomWalk
 from tallbayes.result import Fit
 from tallbayes.surrogates.subsample import Stratified
 
+Array = NDArray[np.float64]
+
 
 def fit(
     formula: str,
@@ -157,24 +159,9 @@ def sample(
         warmup = max(map(_warmup, kernel.kernels if isinstance(kernel, Consensus) else [kernel]))
     chain_seed = seeds(seed)[2]
     run = loop.run(kernel, draws, chains, chain_seed, warmup, phases, target_ess, progress)
-    model, used, theta = kernel.model, run.kernel, run.theta
-    approximation: dict[str, Any] = {}
-    rng = np.random.default_rng(chain_seed.spawn(1)[0])
-    if isinstance(used, Consensus):
-        with phases("combining"):
-            theta, errors = combine_shards(used, theta, rng)
-        shards = len(used.kernels)
-        names = (*model.coefficients, model.parameters[-1]) if model.grouped else model.parameters
-        said = [f"{shards} shards; {COMBINED[used.combiner]}", errors.said(names)]
-        facts = {"shards": shards, "sharding": used.sharding, "combine": used.combiner, "inner": used.kernels[0].name}
-        approximation = {"said": said, **facts, **errors.facts(names)}
-    if isinstance(used, Subsampling):
-        with phases("checking"):
-            errors = seen(theta, model.log_posterior, POINTS, rng)
-        variance = float(run.variance.mean())
-        said = [used.told(variance), errors.said(model.parameters)]
-        facts = {"estimator": used.estimator.name, "size": used.size, "blocks": used.blocks, "variance": variance}
-        approximation = {"said": said, **facts, **errors.facts(model.parameters)}
+    model, used = kernel.model, run.kernel
+    theta, approximation = _approximated(run, phases, np.random.default_rng(chain_seed.spawn(1)[0]))
+    inner = used.kernels[0] if isinstance(used, Consensus) else used
     size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
     variables, named = model.variables(theta)
@@ -195,9 +182,9 @@ def sample(
         "seconds": phases.seconds,
         "rows": model.observations,
         "distinct_rows": model.rows.size,
-        "surrogate": used.surrogate.name if isinstance(used, TwoStage) else None,
+        "surrogate": inner.surrogate.name if isinstance(inner, TwoStage) else None,
         "proposal": used.proposal.name,
-        "subchain": getattr(used, "subchain", None),
+        "subchain": getattr(inner, "subchain", None),
         "seed": seed,
         "interrupted": run.interrupted,
         "warnings": [],
@@ -224,6 +211,30 @@ def sample(
         has_offset=model.has_offset,
         groups=groups,
     )
+
+
+def _approximated(
+    run: loop.Run, phases: Phases, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """The draws, those of shards being combined, and what is known of their error where a kernel is not exact."""
+    used, model, theta = run.kernel, run.kernel.model, run.theta
+    names, facts = model.parameters, dict[str, Any]()
+    if isinstance(used, Consensus):
+        names = (*model.coefficients, names[-1]) if model.grouped else names
+        with phases("combining"):
+            theta, errors = combine_shards(used, theta, rng)
+        facts = {"shards": len(used.kernels), "sharding": used.sharding, "combine": used.combiner}
+        facts["inner"] = used.kernels[0].name
+        told = f"{len(used.kernels)} shards; {COMBINED[used.combiner]}"
+    elif isinstance(used, Subsampling):
+        with phases("checking"):
+            errors = seen(theta, model.log_posterior, POINTS, rng)
+        facts = {"estimator": used.estimator.name, "size": used.size, "blocks": used.blocks}
+        facts["variance"] = float(run.variance.mean())
+        told = used.told(facts["variance"])
+    else:
+        return theta, {}
+    return theta, {"said": [told, errors.said(names)], **facts, **errors.facts(names)}
 
 
 def _facts(modes: list[tuple[GroupMode, NDArray[np.intp] | None]], count: int) -> dict[str, Any]:
