@@ -46,7 +46,7 @@ LONGER = (1, 1, 2, 2, 3)  # trials of the thinned kernel for groups; together ha
 CORRELATED = 10  # draws of a trial that are worth one
 WALKS = 0.35  # acceptance that the walk in log tau should have
 GOOD, RARELY = 0.5, 0.15  # acceptance of the coefficients with which nothing is changed, and steps are made shorter
-VARIANCE, FEWEST_ROWS = 1.0, 100  # that an estimated log-likelihood should have, and rows it takes in any case
+VARIANCE, FEWEST_ROWS = 1.0, 20  # that an estimated log-likelihood should have, and rows it takes in any case
 SIZES_TRIED = 3
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 
