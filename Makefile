@@ -13,7 +13,7 @@ test: lint
 	$(RUN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
 
 test-long: $(VENV)/ready
-	$(RUN)/python -m pytest -m long
+	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal
 
 bench: $(VENV)/ready
 	$(RUN)/python -m benchmarks

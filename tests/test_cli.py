@@ -144,8 +144,9 @@ def test_fit_reads_csv_like_parquet(frame, data, tmp_path):
 
 
 def test_options_reach_the_front_door(calls):
-    given = "--method two-stage --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3"
-    given += " --warmup 0 --seed 0 --weights times --offset exposure --family bernoulli --quiet"
+    given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
+    given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
+    given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -154,10 +155,16 @@ def test_options_reach_the_front_door(calls):
             "family": Bernoulli(),
             "prior": None,
             "group_prior": None,
-            "method": "two-stage",
+            "method": "consensus",
             "surrogate": Taylor(7),
             "proposal": "mixture",
             "subchain": 0,
+            "shards": 5,
+            "inner": "two-stage",
+            "sharding": "stratified",
+            "combine": "gaussian",
+            "workers": 2,
+            "estimator": None,
             "draws": 5,
             "target_ess": 99.5,
             "chains": 3,
