@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from numba import get_num_threads, prange, types
+from numba import prange, types
 from numba.extending import overload
 
 from tallbayes.compiled import compiled
@@ -30,11 +30,6 @@ SERIAL = 1 << 17
 
 # A pass is parallel inside, and parallel regions may not be started from several threads at once.
 ONE_PASS = threading.Lock()
-
-
-def alone(evaluations: int) -> bool:
-    """Whether this thread makes a pass of so many row evaluations alone: it is small, or the others are not to help."""
-    return evaluations <= SERIAL or get_num_threads() == 1
 
 
 def block_length(rows: int) -> int:

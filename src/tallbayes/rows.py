@@ -21,7 +21,7 @@ from tallbayes import group_given, rowmath
 from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.remainders import Remainders
-from tallbayes.rowmath import ONE_PASS, alone
+from tallbayes.rowmath import ONE_PASS, SERIAL
 from tallbayes.systematic import systematic
 from tallbayes.track import Track
 from tallbayes.urn import Urn
@@ -113,6 +113,7 @@ class MemoryRows:
             self._constant = float(rowmath.products(self._offset[None], weighted, self._length)[0])
         self.touched = 0
         self._counting = threading.Lock()
+        self._of_a_shard = False
 
     @property
     def size(self) -> int:
@@ -141,6 +142,14 @@ class MemoryRows:
         """Sum of the weights: the number of rows that the data had, where no weights were given."""
         return float(self.size if self._weights is None else self._weights.sum())
 
+    def alone(self, evaluations: int) -> bool:
+        """Whether a pass of so many row evaluations is made by one thread: it is small, or the others have shards too.
+
+        That may not depend on the number of threads: the two ways to make a pass are compiled apart, and may differ in
+        the last bit.
+        """
+        return self._of_a_shard or evaluations <= SERIAL
+
     def count(self, rows: int) -> None:
         """Rows pass the door; chains may ask from several threads."""
         with self._counting:
@@ -159,7 +168,7 @@ class MemoryRows:
         data = (f.family, self._x, self._y, self._offset, self._weights, self._codes, params)
         linear = self.linear(f.family, params)
         if isinstance(f, LogLikelihood):
-            if alone(self.size * k):
+            if self.alone(self.size * k):
                 rowmath.serial_values(*data, self._length, values)
             else:
                 with ONE_PASS:
@@ -167,7 +176,7 @@ class MemoryRows:
             return linear + values.sum(0)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
-        if alone(self.size * k):
+        if self.alone(self.size * k):
             rowmath.serial_derivatives(*data, self._length, values, gradients, lower, by_group)
         else:
             with ONE_PASS:
@@ -279,23 +288,23 @@ class MemoryRows:
         return self._weights is None or not (self.total_weight > MOST_UNITS or (self._weights % 1).any())
 
     def part(self, units: Integers) -> MemoryRows:
-        """The rows of some of the `units`, with the weights that they have there."""
+        """A shard: the rows of some of the `units`, with the weights that they have there."""
         counts = np.bincount(units, minlength=self.size)
         chosen = np.flatnonzero(counts)
         weights = counts[chosen].astype(float)
         if self._weights is not None and not self._counted:
             weights = self._weights[chosen]
-        return self._subset(chosen, weights)
+        return self._subset(chosen, weights, shard=True)
 
     def of_groups(self, groups: Integers) -> MemoryRows:
-        """The rows of some groups, in ascending order, which get the numbers 0, 1, ... in it."""
+        """A shard: the rows of some groups, in ascending order, which get the numbers 0, 1, ... in it."""
         assert self._group is not None
         assert self._codes is not None
         place = np.full(self.groups, -1)
         place[groups] = np.arange(groups.size)
         chosen = np.flatnonzero(place[self._codes] >= 0)
         weights = np.ones(chosen.size) if self._weights is None else self._weights[chosen]
-        return self._subset(chosen, weights, place)
+        return self._subset(chosen, weights, place, shard=True)
 
     def rarest_level(self) -> tuple[Integers, NDArray[np.bool_]]:
         """Of each row the rarest column with only zeros and ones in which it has a one, or -1; and if its y is not 0.
@@ -405,7 +414,9 @@ class MemoryRows:
         offset = [] if self._offset is None else [self._offset]
         return [*self._x, self._y, *offset, *self._strata.values()]
 
-    def _subset(self, chosen: Integers, weights: Array, place: Integers | None = None) -> MemoryRows:
+    def _subset(
+        self, chosen: Integers, weights: Array, place: Integers | None = None, shard: bool = False
+    ) -> MemoryRows:
         """Some rows with new weights; where `place` gives groups a new number, those of the others are none."""
         strata = {name: codes[chosen] for name, codes in self._strata.items()}
         groups = self.groups
@@ -415,7 +426,7 @@ class MemoryRows:
             strata = {name: codes[order] for name, codes in strata.items()}
             if place is not None:
                 strata[self._group], groups = place[strata[self._group]], int(place.max()) + 1
-        return MemoryRows(
+        subset = MemoryRows(
             self._x[:, chosen],
             self._y[chosen],
             None if (weights == 1).all() else weights,
@@ -424,6 +435,8 @@ class MemoryRows:
             self._group,
             groups,
         )
+        subset._of_a_shard = shard or self._of_a_shard
+        return subset
 
     def _stratum(self, by: str) -> Integers:
         if by == "outcome":
@@ -444,7 +457,7 @@ class MemoryRows:
         self.count(self.size * len(params))
         eta = np.empty((len(params), self.size))
         data = (self._x, self._offset, self._codes, params)
-        if alone(eta.size):
+        if self.alone(eta.size):
             rowmath.block_predictors(*data, 0, self.size, eta)
         else:
             with ONE_PASS:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tallbayes import rowmath
 from tallbayes.families import Tag
-from tallbayes.rowmath import ONE_PASS, alone
+from tallbayes.rowmath import ONE_PASS
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -42,7 +42,7 @@ class Track:
         rows.count(rows.size * chains.size)
         values = np.empty((rows._blocks, chains.size))
         data = (self._family, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
-        if alone(rows.size * chains.size):
+        if rows.alone(rows.size * chains.size):
             rowmath.serial_moved_values(*data, rows._length, values)
         else:
             with ONE_PASS:
@@ -55,7 +55,7 @@ class Track:
         column, steps = self._moved(theta, column, chains)
         if column < rows.columns:
             data = (self._eta, rows._x[column], chains, steps)
-            if alone(rows.size * chains.size):
+            if rows.alone(rows.size * chains.size):
                 rowmath.block_move(*data, 0, rows.size)
             else:
                 with ONE_PASS:
@@ -77,7 +77,7 @@ class Track:
         size = members.stop - members.start
         rows.count(2 * size * chains.size)
         data = (self._family, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
-        if alone(size * chains.size):
+        if rows.alone(size * chains.size):
             sums = np.empty((1, chains.size))
             rowmath.block_shifted_values(*data, sums[0])
         else:
