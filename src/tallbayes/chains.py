@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tallbayes import diagnostics
 from tallbayes.kernels import Draws, Kernel, Streams
-from tallbayes.kernels.consensus import Consensus
+from tallbayes.kernels.consensus import kernels_of
 from tallbayes.phases import Phases
 from tallbayes.warmup import tune
 
@@ -68,7 +68,7 @@ def run(
         loop = _Loop(rng, stop, bar)
         with phases("warmup"):
             state = kernel.start(rng)
-            loop.begin("warm-up", warmup * len(_own(kernel)))
+            loop.begin("warm-up", warmup * len(kernels_of(kernel)))
             kernel, state = tune(kernel, state, warmup, loop.advance)
         counted = _Touched(kernel)
         loop.begin("draws", most)
@@ -180,7 +180,7 @@ class _Touched:
         self._before = self._now()
 
     def _now(self) -> tuple[int, int]:
-        each = _own(self.kernel)
+        each = kernels_of(self.kernel)
         surrogates = (getattr(kernel, "surrogate", None) for kernel in each)
         full = sum(kernel.model.rows.touched for kernel in each)
         return full, sum(surrogate.touched for surrogate in surrogates if surrogate is not None)
@@ -189,11 +189,6 @@ class _Touched:
         """The two counts."""
         now = self._now()
         return now[0] - self._before[0], now[1] - self._before[1]
-
-
-def _own(kernel: Kernel) -> tuple[Kernel, ...]:
-    """The kernels of its shards, or itself."""
-    return kernel.kernels if isinstance(kernel, Consensus) else (kernel,)
 
 
 def _joined(parts: list[Draws], name: str) -> Array:

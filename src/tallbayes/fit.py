@@ -18,7 +18,7 @@ from tallbayes.formula import Formula
 from tallbayes.group_mode import GroupMode, group_facts
 from tallbayes.group_scale import ScalePrior
 from tallbayes.kernels import Kernel
-from tallbayes.kernels.consensus import Consensus
+from tallbayes.kernels.consensus import Consensus, kernels_of
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
@@ -156,12 +156,12 @@ def sample(
     if draws is None and target_ess is None:
         draws = 1_000
     if warmup is None:
-        warmup = max(map(_warmup, kernel.kernels if isinstance(kernel, Consensus) else [kernel]))
+        warmup = max(map(_warmup, kernels_of(kernel)))
     chain_seed = seeds(seed)[2]
     run = loop.run(kernel, draws, chains, chain_seed, warmup, phases, target_ess, progress)
     model, used = kernel.model, run.kernel
     theta, approximation = _approximated(run, phases, np.random.default_rng(chain_seed.spawn(1)[0]))
-    inner = used.kernels[0] if isinstance(used, Consensus) else used
+    inner = kernels_of(used)[0]
     size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
     variables, named = model.variables(theta)
@@ -191,7 +191,7 @@ def sample(
     }
     groups = None
     if isinstance(model, Hierarchical):
-        owned = zip(used.kernels, used.groups, strict=True) if isinstance(used, Consensus) else [(used, None)]
+        owned = zip(kernels_of(used), getattr(used, "groups", (None,)), strict=True)
         modes = [(cast(GroupMode, one.initial), groups) for one, groups in owned]  # type: ignore[attr-defined]
         stats["groups"] = {
             "term": f"1|{model.group}",

@@ -61,10 +61,7 @@ def draw_effects(tag, x, y, offset, weights, starts, linear, beta, tau, settled,
 
     `linear` (groups,) are the slopes of the part of the log-likelihood that is linear in the effects.
     """
-    buffers, longest = np.empty((3, CHUNK)), 0
-    for g in range(starts.size - 1):
-        longest = max(longest, starts[g + 1] - starts[g])
-    room = np.empty(longest)
+    buffers, room = np.empty((3, CHUNK)), np.empty(np.diff(starts).max())
     for k in range(tau.size):
         inverse = 1.0 / tau[k] ** 2
         for g in range(starts.size - 1):
@@ -88,10 +85,7 @@ def draw_effects(tag, x, y, offset, weights, starts, linear, beta, tau, settled,
 @compiled()
 def log_integral(tag, x, y, offset, weights, starts, linear, beta, tau, settled, out):
     """The log-likelihood of beta (k, p) and tau (k,), effects integrated out, but for the part linear in beta."""
-    buffers, longest = np.empty((3, CHUNK)), 0
-    for g in range(starts.size - 1):
-        longest = max(longest, starts[g + 1] - starts[g])
-    room, heights = np.empty(longest), np.empty(NODES.size)
+    buffers, room, heights = np.empty((3, CHUNK)), np.empty(np.diff(starts).max()), np.empty(NODES.size)
     for k in range(tau.size):
         inverse = 1.0 / tau[k] ** 2
         out[k] = 0.0

@@ -27,7 +27,7 @@ from tallbayes.kernels import Draws, Streams
 from tallbayes.kernels.consensus import Consensus
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import COEFFICIENTS, SCALE, Aim, whitened
-from tallbayes.kernels.subsampling import Subsampling
+from tallbayes.kernels.subsampling import VARIANCE, Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
@@ -46,7 +46,7 @@ LONGER = (1, 1, 2, 2, 3)  # trials of the thinned kernel for groups; together ha
 CORRELATED = 10  # draws of a trial that are worth one
 WALKS = 0.35  # acceptance that the walk in log tau should have
 GOOD, RARELY = 0.5, 0.15  # acceptance of the coefficients with which nothing is changed, and steps are made shorter
-VARIANCE, FEWEST_ROWS = 1.0, 20  # that an estimated log-likelihood should have, and rows it takes in any case
+FEWEST_ROWS = 20  # that an estimate of the log-likelihood takes in any case
 SIZES_TRIED = 3
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 

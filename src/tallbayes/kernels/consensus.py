@@ -104,6 +104,11 @@ class Consensus:
         return on_each(len(self.kernels), work, self.workers)
 
 
+def kernels_of(kernel: Kernel) -> tuple[Kernel, ...]:
+    """The kernels of a consensus' shards; of any other kernel, itself."""
+    return kernel.kernels if isinstance(kernel, Consensus) else (kernel,)
+
+
 def on_each(shards: int, work: Callable[[int], T], workers: int) -> list[T]:
     """What work gives for each shard, done in threads; if one fails, those that have not begun never do."""
     stop = threading.Event()

@@ -34,7 +34,7 @@ from tallbayes.urn import draw_lots
 Array = NDArray[np.float64]
 
 BLOCKS = 50
-GOOD, BAD = 1.0, 3.0  # variances of the estimate with which the posterior is close, and with which it no longer is
+VARIANCE, BAD = 1.0, 3.0  # of the estimate: with which the posterior is close, and with which it no longer is
 
 
 class _Chain(NamedTuple):
@@ -84,10 +84,12 @@ class Subsampling:
 
     def told(self, variance: float) -> str:
         """What is approximate, in words, given the mean variance of the estimates."""
-        harm = "small enough" if variance <= GOOD else "more than it should be" if variance <= BAD else "far too much"
+        harm = (
+            "small enough" if variance <= VARIANCE else "more than it should be" if variance <= BAD else "far too much"
+        )
         return (
             f"the log-likelihood is estimated from {self.size:,} rows a draw, with a variance of {variance:.2g} on "
-            f"average: {harm} for the correction that takes the estimate for Gaussian (aim: {GOOD:g})"
+            f"average: {harm} for the correction that takes the estimate for Gaussian (aim: {VARIANCE:g})"
         )
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
