@@ -18,10 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import group_given, rowmath
+from tallbayes.basis import Splines, mean_spline
 from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
+from tallbayes.partition import Partition
 from tallbayes.remainders import Remainders
 from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.spline_track import SplineTrack
 from tallbayes.systematic import systematic
 from tallbayes.track import Track
 from tallbayes.urn import Urn
@@ -204,6 +207,23 @@ class MemoryRows:
     def track(self, family: Tag, theta: Array) -> Track:
         """Follow chains, one a row of theta, that move one column at a time."""
         return Track(self, family, theta)
+
+    def track_splines(self, chains: int, memory: float) -> SplineTrack:
+        """Follow chains of splines in these columns, keeping columns of bases in so many bytes."""
+        return SplineTrack(self.size, chains, memory)
+
+    def mean_spline(self, splines: Splines) -> Array:
+        """The mean of some splines on each row."""
+        self.count(self.size * splines.count.size)
+        eta = np.empty(self.size)
+        with ONE_PASS:
+            mean_spline(splines, self._x, self._length, eta)
+        return eta
+
+    def partition(self, cells: int, pairs: int, seed: int) -> Partition:
+        """The rows sorted into cells of the covariate space."""
+        self.count(self.size)
+        return Partition(self._x, self._y, cells, pairs, seed)
 
     def count_by(self, by: str) -> dict[int, int]:
         """Number of rows in each stratum (a column kept with the rows, or "outcome")."""

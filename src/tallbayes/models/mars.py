@@ -1,0 +1,120 @@
+"""Bayesian MARS for classification: eta(x) = b0 + sum of b_m B_m(x), bases B_m as in `basis.py`, logit link.
+
+The number of bases, the bases and the coefficients are all unknown. Priors: k uniform on 0..most (or a truncated
+Poisson), bases by the law of `basis.py`, b0 ~ N(0, 10^2), b_m ~ N(0, 1 / lambda), lambda ~ Gamma(shape, rate).
+
+A parameter vector has a fixed width, so that draws of varying dimension fit into one array: k, lambda, the intercept,
+the coefficients, and the bases, a row of numbers each; what lies beyond k is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.basis import MOST, WIDTH, Reference, Splines
+from tallbayes.data import check, read
+from tallbayes.families import Bernoulli
+from tallbayes.formula import Formula
+from tallbayes.phases import Phases
+from tallbayes.rows import MemoryRows
+from tallbayes.sheet import Sheet
+
+Array = NDArray[np.float64]
+
+INTERCEPT_SD = 10.0
+
+
+def splines(theta: Array, most: int) -> Splines:
+    """The splines of parameter vectors (..., width), in one row."""
+    flat = theta.reshape(-1, theta.shape[-1])
+    bases = np.ascontiguousarray(flat[:, most + 3 :]).reshape(len(flat), most, WIDTH)
+    return Splines(flat[:, 0].astype(np.intp), np.ascontiguousarray(flat[:, 2 : most + 3]), bases)
+
+
+class MARS:
+    """A spline regression of an outcome 0 or 1.
+
+    Give a formula and data, of which every column of the design but the intercept is a variable, or a matrix X
+    (rows, variables) and outcomes y. `max_interaction` is the most variables in a basis, `max_bases` the most bases;
+    `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and rate of the
+    Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its scale, and at
+    least `min_rows` must not be zero in it. `memory` bytes may be used to keep columns of bases.
+
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> model = MARS(X, X[:, 0] > 0.5)
+    >>> model.names
+    ('x0', 'x1')
+    """
+
+    def __init__(
+        self,
+        formula: str | ArrayLike,
+        data: Any,
+        *,
+        max_interaction: int = 3,
+        max_bases: int = 20,
+        expected_bases: float | None = None,
+        precision: tuple[float, float] = (0.5, 0.5),
+        reference: int = 2_000,
+        min_rows: int = 20,
+        memory: float = 1e9,
+        names: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        phases = Phases()
+        with phases("design"):
+            self.formula: Formula | None = None
+            if isinstance(formula, str):
+                frame = read(data, list(Formula.parse(formula).columns))
+                check(frame)
+                self.formula, x, y = Formula.learn_checked(formula, frame)
+                kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
+                x, names, outcome = x[kept], [self.formula.coefficients[j] for j in kept], self.formula.outcome
+            else:
+                x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
+            if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
+                raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
+            self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
+            if not len(self.names) == len(set(self.names)) == len(x):
+                raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
+            for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
+                if not np.isfinite(values.sum()):
+                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            self.family = Bernoulli()
+            self.family.check(y, outcome)
+            self.rows = MemoryRows(x, y)
+            self.rows.touched = 0
+        for name, value, least in (("max_interaction", max_interaction, 1), ("max_bases", max_bases, 1)):
+            if not (isinstance(value, int | np.integer) and value >= least):
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if not (len(precision) == 2 and min(precision) > 0):
+            raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
+        self.observations, self.most, self.memory, self.precision = y.size, int(max_bases), memory, precision
+        chosen = np.sort(np.random.default_rng(seed).choice(y.size, min(reference, y.size), replace=False))
+        fewest = min(min_rows, max(1, chosen.size // 10))
+        degree = min(max_interaction, len(x), MOST)
+        values = np.ascontiguousarray(x[:, chosen], dtype=float)
+        self.reference = Reference(values, np.sort(values, axis=1), degree, fewest)
+        self.reference_sheet = Sheet.of_rows(values, y[chosen].astype(float), np.ones(chosen.size))
+        counts = np.arange(self.most + 1)
+        self.log_k = np.zeros(self.most + 1)
+        if expected_bases is not None:
+            self.log_k = counts * math.log(expected_bases) - np.array([math.lgamma(k + 1) for k in counts])
+        self.seconds = phases.seconds
+
+    @property
+    def nothing(self) -> Array:
+        """The parameter vector without any basis, at the share of ones that the reference rows have."""
+        theta, (ones, rows) = np.zeros(self.width), (self.reference_sheet.y.sum(), self.reference_sheet.y.size)
+        theta[1], theta[2] = self.precision[0] / self.precision[1], math.log((ones + 0.5) / (rows - ones + 0.5))
+        return theta
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return 3 + self.most * (1 + WIDTH)
