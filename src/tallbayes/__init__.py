@@ -1,5 +1,7 @@
 """Exact Bayesian posteriors from millions of rows."""
 
+from typing import Any
+
 from tallbayes import datasets, plots
 from tallbayes.compare import compare, compare_parameters
 from tallbayes.estimators import SplineProxy, TaylorProxy
@@ -9,6 +11,7 @@ from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.kernels.consensus import Consensus, ShardError
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.reversible_jump import ReversibleJump
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
@@ -16,8 +19,11 @@ from tallbayes.methods import make_kernel
 from tallbayes.mode import SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
+from tallbayes.models.mars import MARS
 from tallbayes.priors import Normal, StudentT
 from tallbayes.result import Fit, load
+from tallbayes.spline_result import MARSFit
+from tallbayes.surrogates.cells import Cells
 from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
 from tallbayes.surrogates.taylor import Taylor
 
@@ -25,9 +31,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GLM",
+    "MARS",
     "Bernoulli",
     "Binomial",
     "CaseControl",
+    "Cells",
     "Consensus",
     "Fit",
     "Grouped",
@@ -35,9 +43,12 @@ __all__ = [
     "HalfNormal",
     "Hierarchical",
     "InverseSquare",
+    "MARSClassifier",
+    "MARSFit",
     "Metropolis",
     "Normal",
     "Poisson",
+    "ReversibleJump",
     "SeparationWarning",
     "ShardError",
     "SplineProxy",
@@ -59,3 +70,12 @@ __all__ = [
     "plots",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """MARSClassifier is imported when it is asked for: it needs scikit-learn, which is optional and slow to import."""
+    if name == "MARSClassifier":
+        from tallbayes.classifier import MARSClassifier
+
+        return MARSClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,13 +43,17 @@ class Reference(NamedTuple):
 class Splines(NamedTuple):
     """Several splines: eta(x) = b_0 + sum of b_m B_m(x) over the first k bases."""
 
-    count: NDArray[np.intp]  # (splines,) k
+    sizes: NDArray[np.intp]  # (splines,) k
     coefficients: Array  # (splines, K + 1) the intercept first
     bases: Array  # (splines, K, WIDTH)
 
+    def some(self, which: NDArray[np.intp]) -> Splines:
+        """Those with these numbers."""
+        return Splines(self.sizes[which], self.coefficients[which], self.bases[which])
+
     def each(self, x: Array) -> Array:
         """Their values (splines, n) on rows x (d, n)."""
-        out = np.empty((self.count.size, x.shape[1]))
+        out = np.empty((self.sizes.size, x.shape[1]))
         with ONE_PASS:
             each_spline(self, np.ascontiguousarray(x, dtype=float), out)
         return out
@@ -97,9 +101,10 @@ def draw_basis(reference, rng, basis, buffer):
 def vary_basis(reference, rng, basis, buffer):
     """Step with a knot, draw a hinge anew, add one or drop one; returns whether that is possible and admissible.
 
-    Each is as probable as its reverse under the prior. A step begins at any of the rows that have the value of the knot,
-    just as the prior gives that value so many chances. To add a hinge, one of d - J variables is drawn, a sign and a knot;
-    to drop it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more hinge.
+    Each is as probable as its reverse under the prior. A step begins at any of the rows that have the value of the
+    knot, just as the prior gives that value so many chances. To add a hinge, one of d - J variables is drawn, a sign
+    and a knot; to drop it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more
+    hinge.
     """
     rows, degree, how = buffer.size, int(basis[DEGREE]), rng.random()
     j = min(degree - 1, int(degree * rng.random()))
@@ -167,7 +172,7 @@ def _add(splines, which, share, x, start, stop, buffer, out):
     constant = share * splines.coefficients[which, 0]
     for i in range(out.size):
         out[i] += constant
-    for m in range(splines.count[which]):
+    for m in range(splines.sizes[which]):
         column, coefficient = buffer[: out.size], share * splines.coefficients[which, m + 1]
         fill(splines.bases[which, m], x, start, stop, column)
         for i in range(out.size):
@@ -182,14 +187,14 @@ def mean_spline(splines, x, length, out):
         for start in range(block * length, min(out.size, (block + 1) * length), SLICE):
             stop = min(out.size, (block + 1) * length, start + SLICE)
             out[start:stop] = 0.0
-            for which in range(splines.count.size):
-                _add(splines, which, 1.0 / splines.count.size, x, start, stop, buffer, out[start:stop])
+            for which in range(splines.sizes.size):
+                _add(splines, which, 1.0 / splines.sizes.size, x, start, stop, buffer, out[start:stop])
 
 
 @compiled(parallel=True)
 def each_spline(splines, x, out):
     """Every spline on each row: out (splines, n)."""
-    for which in prange(splines.count.size):
+    for which in prange(splines.sizes.size):
         buffer = np.empty(SLICE)
         for start in range(0, out.shape[1], SLICE):
             stop = min(out.shape[1], start + SLICE)

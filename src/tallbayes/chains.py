@@ -84,7 +84,7 @@ def run(
             if stop.is_set():
                 break
             if target_ess or (progress and shown.due()):
-                ess = float(np.min(diagnostics.ess(_joined(parts, "theta").swapaxes(0, 1))))
+                ess = float(np.min(diagnostics.ess(kernel.model.watched(_joined(parts, "theta").swapaxes(0, 1)))))
                 loop.note(f"ESS {ess:,.0f}")
                 shown.done()
                 if target_ess and ess >= target_ess:

@@ -20,6 +20,7 @@ from tallbayes.group_scale import ScalePrior
 from tallbayes.kernels import Kernel
 from tallbayes.kernels.consensus import Consensus, kernels_of
 from tallbayes.kernels.grouped import Grouped
+from tallbayes.kernels.reversible_jump import ReversibleJump
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
@@ -27,10 +28,12 @@ from tallbayes.methods import AnySurrogate, check_options, make_kernel, seeds
 from tallbayes.mode import SeparationWarning
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
+from tallbayes.models.mars import MARS
 from tallbayes.phases import Phases
 from tallbayes.priors import AnyPrior
 from tallbayes.proposals import OneAtATime, RandomWalk
 from tallbayes.result import Fit
+from tallbayes.spline_result import mars_fit
 from tallbayes.surrogates.subsample import Stratified
 
 Array = NDArray[np.float64]
@@ -139,7 +142,7 @@ def fit(
 
 
 def sample(
-    kernel: Kernel,
+    kernel: Kernel | GLM | MARS,
     draws: int | None = None,
     chains: int = 4,
     seed: int | None = None,
@@ -149,9 +152,14 @@ def sample(
     progress: bool = True,
     phases: Phases | None = None,
 ) -> Fit:
-    """Run chains of a kernel and return their draws; the arguments are those of `fit`."""
+    """Run chains of a kernel, or of the one that `make_kernel` makes of a model; the arguments are those of `fit`."""
     import xarray as xr
 
+    _check_counts(draws=(draws, 1), chains=(chains, 1), warmup=(warmup, 0), seed=(seed, 0))
+    if isinstance(kernel, GLM | MARS):
+        seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+        phases = phases or Phases(kernel.seconds)
+        kernel = make_kernel(kernel, seed=seed, phases=phases)
     phases = phases or Phases(kernel.model.seconds)
     if draws is None and target_ess is None:
         draws = 1_000
@@ -160,8 +168,9 @@ def sample(
     chain_seed = seeds(seed)[2]
     run = loop.run(kernel, draws, chains, chain_seed, warmup, phases, target_ess, progress)
     model, used = kernel.model, run.kernel
+    if isinstance(model, MARS):
+        return mars_fit(model, run.theta, run.log_posterior, _stats(run, {}, phases, seed), seed)
     theta, approximation = _approximated(run, phases, np.random.default_rng(chain_seed.spawn(1)[0]))
-    inner = kernels_of(used)[0]
     size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
     variables, named = model.variables(theta)
@@ -171,24 +180,7 @@ def sample(
     known = {} if unknown else {"lp": (("chain", "draw"), run.log_posterior)}
     if isinstance(used, Subsampling):
         known["log_likelihood_variance"] = (("chain", "draw"), run.variance)
-    stats: dict[str, Any] = {
-        "exact": kernel.exact,
-        "approximation": approximation,
-        "method": kernel.name,
-        "why": kernel.why,
-        "acceptance": run.acceptance,
-        "rows_per_draw": run.rows_per_draw,
-        "surrogate_rows_per_draw": run.surrogate_rows_per_draw,
-        "seconds": phases.seconds,
-        "rows": model.observations,
-        "distinct_rows": model.rows.size,
-        "surrogate": inner.surrogate.name if isinstance(inner, TwoStage) else None,
-        "proposal": used.proposal.name,
-        "subchain": getattr(inner, "subchain", None),
-        "seed": seed,
-        "interrupted": run.interrupted,
-        "warnings": [],
-    }
+    stats = _stats(run, approximation, phases, seed)
     groups = None
     if isinstance(model, Hierarchical):
         owned = zip(kernels_of(used), getattr(used, "groups", (None,)), strict=True)
@@ -213,11 +205,37 @@ def sample(
     )
 
 
+def _stats(run: loop.Run, approximation: dict[str, Any], phases: Phases, seed: int | None) -> dict[str, Any]:
+    """How the run went."""
+    used, model = run.kernel, run.kernel.model
+    inner = kernels_of(used)[0]
+    screened = isinstance(inner, TwoStage) or (isinstance(inner, ReversibleJump) and inner.subchain > 0)
+    return {
+        "exact": used.exact,
+        "approximation": approximation,
+        "method": used.name,
+        "why": used.why,
+        "acceptance": run.acceptance,
+        "rows_per_draw": run.rows_per_draw,
+        "surrogate_rows_per_draw": run.surrogate_rows_per_draw,
+        "seconds": phases.seconds,
+        "rows": model.observations,
+        "distinct_rows": model.rows.size,
+        "surrogate": inner.surrogate.name if screened else None,  # type: ignore[attr-defined]
+        "proposal": used.proposal.name,
+        "subchain": getattr(inner, "subchain", None),
+        "seed": seed,
+        "interrupted": run.interrupted,
+        "warnings": [],
+    }
+
+
 def _approximated(
     run: loop.Run, phases: Phases, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """The draws, those of shards being combined, and what is known of their error where a kernel is not exact."""
     used, model, theta = run.kernel, run.kernel.model, run.theta
+    assert isinstance(model, GLM)
     names, facts = model.parameters, dict[str, Any]()
     if isinstance(used, Consensus):
         names = (*model.coefficients, names[-1]) if model.grouped else names
@@ -248,6 +266,8 @@ def _facts(modes: list[tuple[GroupMode, NDArray[np.intp] | None]], count: int) -
 
 def _warmup(kernel: Kernel) -> int:
     """Draws for tuning and settling, unless a number was given."""
+    if isinstance(kernel, ReversibleJump):
+        return 1_000 if kernel.surrogate.partition is not None else 300
     slow = isinstance(kernel.proposal, OneAtATime | RandomWalk)
     return 500 if slow else 300 if isinstance(kernel, Grouped) else 200 if isinstance(kernel, Thinned) else 50
 

@@ -30,12 +30,15 @@ from tallbayes.kernels import grouped_setup, thinned_setup
 from tallbayes.kernels.consensus import Consensus, on_each
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.metropolis import Metropolis
+from tallbayes.kernels.reversible_jump import ReversibleJump
+from tallbayes.kernels.reversible_jump_setup import reversible_jump
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.mode import Mode, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
+from tallbayes.models.mars import MARS
 from tallbayes.phases import Phases
 from tallbayes.proposals import GroupSweep, Independence, Mixture, OneAtATime, Proposal, RandomWalk
 from tallbayes.result import few
@@ -46,7 +49,7 @@ from tallbayes.surrogates.taylor import Taylor
 
 Array = NDArray[np.float64]
 AnySurrogate = Description | Callable[[Array], float]
-AnyKernel = Metropolis | TwoStage | Thinned | Grouped | Consensus | Subsampling
+AnyKernel = Metropolis | TwoStage | Thinned | Grouped | Consensus | Subsampling | ReversibleJump
 
 METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
 INNER = ("auto", "thinned", "two-stage", "mh")
@@ -64,7 +67,7 @@ FITTING = 0.2  # acceptance of independent proposals below which the surrogate i
 
 
 def make_kernel(
-    model: GLM,
+    model: GLM | MARS,
     method: str = "auto",
     *,
     surrogate: AnySurrogate | None = None,
@@ -93,8 +96,13 @@ def make_kernel(
         "combine": combine,
         "workers": workers,
     }
-    check_options(method, **options, estimator=estimator, **divided)
     phases = phases or Phases()
+    if isinstance(model, MARS):
+        if given := [name for name, value in (divided | {"estimator": estimator}).items() if value is not None]:
+            raise ValueError(f"{given[0]} is not for splines")
+        with phases("surrogate"):
+            return reversible_jump(model, method, surrogate, proposal, subchain, np.random.default_rng(seeds(seed)[1]))
+    check_options(method, **options, estimator=estimator, **divided)
     if method == "consensus":
         return _consensus(model, seed, phases, options, **divided)
     mode_seed, surrogate_seed, _ = seeds(seed)

@@ -63,8 +63,8 @@ class Partition:
         size = np.bincount(codes)
         center = np.stack([np.bincount(codes, column) / size for column in x])
         distance = _squared_distances(x, unit, self.codes, center)
-        rng, total = np.random.default_rng(seed), distance.sum()
-        measure = EVENLY / y.size + (1 - EVENLY) * (distance / total if total > 0 else 1 / y.size)
+        rng, total = np.random.default_rng(seed), max(float(distance.sum()), np.finfo(float).tiny)
+        measure = EVENLY / y.size + (1 - EVENLY) * distance / total
         ends = np.cumsum(measure)
         chosen = np.searchsorted(ends, ends[-1] * rng.random(pairs)).clip(max=y.size - 1)
         far = chosen[distance[chosen] > 0]  # the others are their pseudo-rows
@@ -85,14 +85,14 @@ class Partition:
 @compiled()
 def cut(x, unit, cells):
     """The cell of each row; there are at most so many."""
-    d, n = x.shape
+    n = x.shape[1]
     order = np.arange(n)
     start, stop = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     gain, column, middle = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells)
     stop[0], made = n, 1
     gain[0], column[0], middle[0] = _widest(x, unit, order)
     while made < cells:
-        cell = np.argmax(gain[:made])
+        cell = int(np.argmax(gain[:made]))
         if not gain[cell] > 0.0:
             break
         values, rows = x[column[cell]], order[start[cell] : stop[cell]]

@@ -77,18 +77,33 @@ def predict(
            [ 0.5, 10.5],
            [ 1.5, 11.5]])
     """
-    place = np.array([[1 - interval], [1 + interval]]) / 2 * (len(beta) - 1)  # among sorted draws
-    below, above, share = np.floor(place[:, 0]).astype(int), np.ceil(place[:, 0]).astype(int), place % 1
-    result = np.empty((3, X.shape[1]))
-    order = np.arange(X.shape[1]) if effects is None else effects.order()
-    step = max(1, PREDICTED_AT_ONCE // len(beta))
-    for start in range(0, len(order), step):
-        rows = order[start : start + step]
+
+    def predictors(rows: NDArray[np.intp]) -> Array:
         eta = X[:, rows].T @ beta.T
         eta += offset[rows, None]
         if effects is not None:
             eta += effects.of(rows)
-        expected = mean(eta)
+        return eta
+
+    order = np.arange(X.shape[1]) if effects is None else effects.order()
+    return summarise(order, len(beta), predictors, mean, interval)
+
+
+def summarise(
+    order: NDArray[np.intp],
+    draws: int,
+    predictors: Callable[[NDArray[np.intp]], Array],
+    mean: Callable[[Array], Array],
+    interval: float,
+) -> Array:
+    """Mean and ends of the interval (3, row), from linear predictors (row, draw) of rows that are asked for in order."""
+    place = np.array([[1 - interval], [1 + interval]]) / 2 * (draws - 1)  # among sorted draws
+    below, above, share = np.floor(place[:, 0]).astype(int), np.ceil(place[:, 0]).astype(int), place % 1
+    result = np.empty((3, len(order)))
+    step = max(1, PREDICTED_AT_ONCE // draws)
+    for start in range(0, len(order), step):
+        rows = order[start : start + step]
+        expected = mean(predictors(rows))
         result[0, rows] = expected.mean(axis=1)
         expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
         result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]

@@ -250,7 +250,12 @@ class Fit:
             "posterior": self.posterior,
             "sample_stats": self.sample_stats,
         }
-        return xr.DataTree.from_dict(parts if self.groups is None else parts | {"constant_data": self.groups})
+        constant = self._constant()
+        return xr.DataTree.from_dict(parts if constant is None else parts | {"constant_data": constant})
+
+    def _constant(self) -> xr.Dataset | None:
+        """What belongs to the draws and does not vary with them."""
+        return self.groups
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.
@@ -262,7 +267,17 @@ class Fit:
         """
         check_writable(path)
         tree, path = self.to_arviz(), Path(path)
-        state = {
+        tree.attrs[ATTRIBUTE] = json.dumps(self._state(), default=lambda number: number.item())
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            tree.to_netcdf(partial, engine="h5netcdf")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _state(self) -> dict[str, Any]:
+        """What is saved besides the draws."""
+        return {
             "format": FORMAT_VERSION,
             "stats": self.stats,
             "formula": None if self.formula is None else self.formula.to_json(),
@@ -270,13 +285,6 @@ class Fit:
             "offset": self.offset,
             "has_offset": self.has_offset,
         }
-        tree.attrs[ATTRIBUTE] = json.dumps(state, default=lambda number: number.item())
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            tree.to_netcdf(partial, engine="h5netcdf")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         return "\n".join([f"{self._story()}\n", self._rounded().to_string(), *self._left_out()])
@@ -387,16 +395,19 @@ def load(path: str | os.PathLike[str]) -> Fit:
         )
     with xr.open_datatree(path, engine="h5netcdf") as opened:
         tree = opened.load()
-    return Fit(
-        posterior=tree["posterior"].to_dataset(),
-        sample_stats=tree["sample_stats"].to_dataset(),
-        stats=state["stats"],
-        formula=None if state["formula"] is None else Formula.from_json(state["formula"]),
-        family=families.resolve(state["family"]),
-        offset=state["offset"],
-        has_offset=state["has_offset"],
-        groups=tree["constant_data"].to_dataset() if "constant_data" in tree.children else None,
-    )
+    constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else None
+    parts: dict[str, Any] = {
+        "posterior": tree["posterior"].to_dataset(),
+        "sample_stats": tree["sample_stats"].to_dataset(),
+        "stats": state["stats"],
+        "formula": None if state["formula"] is None else Formula.from_json(state["formula"]),
+    }
+    if state.get("kind") == "mars":
+        from tallbayes.spline_result import MARSFit
+
+        return MARSFit(table=tree["constant_data"].to_dataset(), **parts)
+    family, offset = families.resolve(state["family"]), state["offset"]
+    return Fit(**parts, family=family, offset=offset, has_offset=state["has_offset"], groups=constant)
 
 
 def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 500, groups: int = 0) -> Fit:

@@ -214,7 +214,7 @@ class MemoryRows:
 
     def mean_spline(self, splines: Splines) -> Array:
         """The mean of some splines on each row."""
-        self.count(self.size * splines.count.size)
+        self.count(self.size * splines.sizes.size)
         eta = np.empty(self.size)
         with ONE_PASS:
             mean_spline(splines, self._x, self._length, eta)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tallbayes.basis import WIDTH, fill
 from tallbayes.compiled import compiled
-from tallbayes.families import Logit
+from tallbayes.families.logit import Logit
 from tallbayes.families.terms import chunk_value
 from tallbayes.rowmath import CHUNK, ONE_PASS
 
@@ -93,7 +93,17 @@ class SplineTrack:
             used.add(int(slots[t]))
         # The rows are MemoryRows, which make their tracks themselves and so come after this file.
         sums = np.empty(rows._blocks)
-        data = (rows._x, rows._y, self._eta[chain], self._there[chain], constant, np.ascontiguousarray(bases), growth, slots, fresh)
+        data = (
+            rows._x,
+            rows._y,
+            self._eta[chain],
+            self._there[chain],
+            constant,
+            np.ascontiguousarray(bases),
+            growth,
+            slots,
+            fresh,
+        )
         rows.count(rows.size)
         if rows.alone(rows.size):
             serial_moved_spline(TAG, *data, self._store, rows._length, sums)

@@ -27,11 +27,13 @@ from tallbayes.kernels import Draws, Streams
 from tallbayes.kernels.consensus import Consensus
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import COEFFICIENTS, SCALE, Aim, whitened
+from tallbayes.kernels.reversible_jump import ReversibleJump
 from tallbayes.kernels.subsampling import VARIANCE, Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.proposals import OneAtATime, RandomWalk
+from tallbayes.spline_warmup import tune_splines
 
 Array = NDArray[np.float64]
 Advance = Callable[..., tuple[Any, Draws]]  # (kernel, state, steps, [streams]) -> (state, draws)
@@ -55,6 +57,8 @@ def tune(kernel: Any, state: Any, draws: int, advance: Advance) -> tuple[Any, An
     """Use `draws` steps to tune the proposal's scale, if it has one, and to settle; the kernel returned is final."""
     if isinstance(kernel, Consensus):
         return kernel.each_by_itself(state, lambda inner, own, streams: tune(inner, own, draws, _on(advance, streams)))
+    if isinstance(kernel, ReversibleJump):
+        return tune_splines(kernel, state, draws, advance)
     if isinstance(kernel, Grouped):
         return _tune_grouped(kernel, state, draws, advance)
     if isinstance(kernel, Subsampling):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
+from tallbayes.models.mars import MARS
 from tallbayes.proposals import Named
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ class Kernel(Protocol):
     """A Markov chain whose stationary distribution is the posterior, if `exact`."""
 
     @property
-    def model(self) -> GLM:
+    def model(self) -> GLM | MARS:
         """Whose posterior it is."""
 
     @property

@@ -1,12 +1,12 @@
 """All coefficients of a spline at once, from the Gaussian that a sheet's likelihood comes to at its reference.
 
-A sheet has, for each row and pair, the curvature v at the reference and u = slope + v t, with t what the reference spline
-adds to the offset there. With B the columns on the sheet, the likelihood is about exp(u'B b - b'B'VB b / 2), so that with
-the prior's precision P
+A sheet has, for each row and pair, the curvature v at the reference and u = slope + v t, with t what the reference adds
+to the offset there. With B the columns on the sheet, the likelihood is about exp(u'B b - b'B'VB b / 2), so that with the
+prior's precision P
 
     q(b) = N(H^-1 B'u, wide H^-1),    H = B'VB + P.
 
-It does not look at the present coefficients. `gram` is B'VB and `slope` B'u; they follow the bases one column at a time.
+It does not look at the present coefficients. `gram` is B'VB and `slope` B'u; they follow the bases column by column.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def find(products, size, intercept_precision, precision, gaussian):
             total = products.gram[i, j]
             if i == j:
                 total += intercept_precision if i == 0 else precision
-            for l in range(j):
-                total -= factor[i, l] * factor[j, l]
+            for m in range(j):
+                total -= factor[i, m] * factor[j, m]
             if i != j:
                 factor[i, j] = total / factor[j, j]
             elif total > 0.0:
@@ -94,8 +94,8 @@ def find(products, size, intercept_precision, precision, gaussian):
                 return False
     for i in range(size):
         total = products.slope[i]
-        for l in range(i):
-            total -= factor[i, l] * mean[l]
+        for m in range(i):
+            total -= factor[i, m] * mean[m]
         mean[i] = total / factor[i, i]
     _solve_upper(factor, size, mean)
     return True
@@ -107,8 +107,8 @@ def _solve_upper(factor, size, b):
     for back in range(size):
         i = size - 1 - back
         total = b[i]
-        for l in range(i + 1, size):
-            total -= factor[l, i] * b[l]
+        for m in range(i + 1, size):
+            total -= factor[m, i] * b[m]
         b[i] = total / factor[i, i]
 
 

@@ -1,10 +1,10 @@
 """Reversible jump for splines: bases come, go and change, all rows decide.
 
 A move is picked at random: birth of a basis, death of one, change of one for another, a shift of one of its knots, an
-update of coefficients, or a draw of lambda, the precision of their prior. Bases are proposed from their prior, so that it
-cancels, or by steps of knots that are as probable as their reverse; where in the list a new basis goes cancels with which
-one dies. With p(k) the prior of the number of bases, N that of a coefficient and q
-the density from which a new one is drawn, the ratio besides the likelihood is
+update of coefficients, or a draw of lambda, the precision of their prior. Bases are proposed from their prior, so that
+it cancels, or by steps of knots that are as probable as their reverse; where in the list a new basis goes cancels with
+which one dies. With p(k) the prior of the number of bases, N that of a coefficient and q the density from which a new
+one is drawn, the ratio besides the likelihood is
 
     birth   p(k+1) N(u) / [p(k) q(u)],
     death   p(k-1) q(b) / [p(k) N(b)],      q given all but the basis that dies,
@@ -100,8 +100,8 @@ class _How(NamedTuple):
 class ReversibleJump:
     """Reversible jump with `subchain` moves on a sheet before all rows decide; 0: all rows decide on each move.
 
-    A step makes so many `rounds` of that. The posterior is that of the likelihood to a `power`, which is less than one in
-    warm-up only.
+    A step makes so many `rounds` of that. The posterior is that of the likelihood to a `power`, which is less than one
+    in warm-up only.
     """
 
     model: MARS
@@ -117,7 +117,7 @@ class ReversibleJump:
     @property
     def name(self) -> str:
         """What to call it in tables."""
-        return "two-stage" if self.subchain else "mh"
+        return "two-stage reversible jump" if self.subchain else "reversible jump"
 
     @property
     def proposal(self) -> Named:

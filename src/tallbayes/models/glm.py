@@ -205,6 +205,10 @@ class GLM:
         """Names of all that is sampled, in the order of a parameter vector."""
         return self.coefficients
 
+    def watched(self, theta: Array) -> Array:
+        """What convergence is judged by, from draws (chain, draw, parameter)."""
+        return theta
+
     def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}

@@ -39,11 +39,11 @@ def splines(theta: Array, most: int) -> Splines:
 class MARS:
     """A spline regression of an outcome 0 or 1.
 
-    Give a formula and data, of which every column of the design but the intercept is a variable, or a matrix X
-    (rows, variables) and outcomes y. `max_interaction` is the most variables in a basis, `max_bases` the most bases;
+    Give a formula and data, of which every column of the design but the intercept is a variable, or a matrix X (rows,
+    variables) and outcomes y. `max_interaction` is the most variables in a basis, `max_bases` the most bases;
     `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and rate of the
-    Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its scale, and at
-    least `min_rows` must not be zero in it. `memory` bytes may be used to keep columns of bases.
+    Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its scale, and
+    at least `min_rows` must not be zero in it. `memory` bytes may be used to keep columns of bases.
 
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> model = MARS(X, X[:, 0] > 0.5)
@@ -63,6 +63,7 @@ class MARS:
         reference: int = 2_000,
         min_rows: int = 20,
         memory: float = 1e9,
+        watched: int = 20,
         names: Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
@@ -105,7 +106,13 @@ class MARS:
         self.log_k = np.zeros(self.most + 1)
         if expected_bases is not None:
             self.log_k = counts * math.log(expected_bases) - np.array([math.lgamma(k + 1) for k in counts])
+        self.points = values[:, np.linspace(0, chosen.size - 1, min(watched, chosen.size)).astype(int)]
         self.seconds = phases.seconds
+
+    def watched(self, theta: Array) -> Array:
+        """What convergence is judged by, from draws (chain, draw, width): k, lambda, and the log-odds of a few rows."""
+        log_odds = splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
+        return np.concatenate([theta[..., :2], log_odds], axis=2)
 
     @property
     def nothing(self) -> Array:

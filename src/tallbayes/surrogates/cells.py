@@ -1,9 +1,10 @@
 """Cells: the likelihood of a spline on pseudo-rows, one for each cell of the covariate space and outcome.
 
 `partition.py` says what the pseudo-rows are. With its weight and its offset each has, at the reference fit, the summed
-derivative of its rows; so the surrogate has the gradient of all rows in every direction that is linear within cells. What
-it lacks is curvature: where a spline varies inside cells, pseudo-rows do not see it, and chains that follow them alone
-soon find bases between them that cost nothing. So pairs are added, rows drawn at random, each with its pseudo-row c:
+derivative of its rows; so the surrogate has the gradient of all rows in every direction that is linear within cells.
+What it lacks is curvature: where a spline varies inside cells, pseudo-rows do not see it, and chains that follow them
+alone soon find bases between them that cost nothing. So pairs are added, rows drawn at random, each with its pseudo-row
+c:
 
     log L*(eta) = sum_c W_c l(eta_c) - 1/2 sum_i v_i [delta(x_i) - delta(c_i)]^2,    delta = eta - reference,
 

@@ -1,0 +1,246 @@
+"""MARSFit: the posterior of a spline. Draws of varying dimension, what they say about variables, and predictions.
+
+Draws share bases, since most moves leave most of them alone: the posterior holds numbers of bases, and a table has each
+different basis once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from tallbayes.basis import DEGREE, VARIABLE, WIDTH, Reference, Splines
+from tallbayes.models.mars import MARS, splines
+from tallbayes.predict import summarise
+from tallbayes.result import Fit
+from tallbayes.spline_effects import SUBSETS, effect, subset_means, total_effects
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+Array = NDArray[np.float64]
+
+KEPT = 200  # draws that say how much variables matter
+LEVELS = 101  # quantiles of each variable
+GRID = 60  # points of an effect
+SHOWN = 8  # log-odds in a printed fit
+
+
+class MARSFit(Fit):
+    """A posterior sample of a `MARS` model.
+
+    `posterior` holds the number of `bases` (chain, draw), `lambda`, the coefficients `beta` (chain, draw, term), the
+    intercept first and NaN where a draw has no such term, the `basis` of each term but the intercept (a number in the
+    `table`, or -1), and the `log_odds` (chain, draw, point) of a few rows, by which convergence is judged.
+    `sample_stats` holds the log-likelihood.
+
+    >>> X = np.random.default_rng(0).random((300, 2))
+    >>> import tallbayes as tb
+    >>> fit = tb.sample(tb.MARS(X, X[:, 0] > 0.5), draws=50, warmup=100, chains=2, seed=1, progress=False)
+    >>> fit.predict([[0.1, 0.5], [0.9, 0.5]])["mean"].round()
+    0    0.0
+    1    1.0
+    Name: mean, dtype: float64
+    >>> fit.importance()["effect"].idxmax()
+    'x0'
+    """
+
+    def __init__(self, *, table: xr.Dataset, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.table = table
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables."""
+        return tuple(str(name) for name in self.table["variable"].values)
+
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """A spline has no coefficients of a fixed meaning."""
+        return ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What is followed: the number of bases, lambda, and the log-odds of a few rows."""
+        points = self.posterior.sizes["point"]
+        return ("bases", "lambda", *(f"log_odds[{point}]" for point in range(points)))
+
+    @property
+    def draws(self) -> Array:
+        """Draws (chain, draw, parameter) of these."""
+        bases, precision = (self._values(name)[..., None] for name in ("bases", "lambda"))
+        return np.concatenate([bases, precision, self._values("log_odds", "point")], axis=2)
+
+    @cached_property
+    def _all(self) -> tuple[Splines, Array]:
+        """All draws in one row, and the means of subsets of each one's hinges."""
+        beta = np.nan_to_num(self._values("beta", "term"))
+        number = self._values("basis", "slot").reshape(-1, beta.shape[-1] - 1)
+        bases, means = self.table["bases"].values, self.table["means"].values
+        some = number >= 0
+        of_draw, of_means = np.zeros((*number.shape, WIDTH)), np.zeros((*number.shape, SUBSETS))
+        of_draw[some], of_means[some] = bases[number[some]], means[number[some]]
+        count = self._values("bases").reshape(-1).astype(np.intp)
+        return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
+
+    def _kept(self, draws: int) -> NDArray[np.intp]:
+        """Evenly spaced draws."""
+        if draws < 1:
+            raise ValueError(f"draws must be 1 or more, got {draws}")
+        every = self._all[0].sizes.size
+        return np.linspace(0, every - 1, min(draws, every)).round().astype(np.intp)
+
+    def _design(self, new_data: Any) -> Array:
+        """Variables (d, rows) of new data."""
+        if self.formula is not None:
+            x = self.formula.apply(new_data)
+            return x[[j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]]
+        if hasattr(new_data, "columns") and set(self.variables) <= set(new_data.columns):
+            new_data = new_data[list(self.variables)]
+        x = np.asarray(new_data, dtype=float)
+        if x.ndim != 2 or x.shape[1] != len(self.variables):
+            raise ValueError(f"new data must be (rows, {len(self.variables)} variables), but it is {x.shape}")
+        if not np.isfinite(x).all():
+            raise ValueError("new data has missing or infinite values; drop or impute them before predicting")
+        return np.ascontiguousarray(x.T)
+
+    def log_odds(self, new_data: Any) -> Array:
+        """Draws (chain, draw, row) of the log-odds of new rows: their ESS says how well predictions are known."""
+        values = self._all[0].each(self._design(new_data))
+        return values.reshape(self.posterior.sizes["chain"], self.posterior.sizes["draw"], -1)
+
+    def predict(
+        self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0
+    ) -> pd.DataFrame:
+        """Posterior mean and interval of each row's probability, from evenly spaced draws."""
+        import pandas as pd
+
+        if offset is not None:
+            raise ValueError("the model was fitted without an offset, so predict takes none")
+        if not 0 < interval < 1:
+            raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+        x, kept = self._design(new_data), self._kept(draws)
+        chosen = self._all[0].some(kept)
+        rows = np.arange(x.shape[1])
+        result = summarise(rows, kept.size, lambda some: chosen.each(x[:, some]).T, expit, interval)
+        names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
+        index = new_data.index if isinstance(new_data, pd.DataFrame) else None
+        return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
+
+    def importance(self) -> pd.DataFrame:
+        """How much each variable matters, one line each.
+
+        `included` is the share of draws with a basis that has it, `bases` the mean number of them, and `effect` the
+        standard deviation of what changes in the log-odds with that variable alone, with its 94% interval.
+        """
+        import pandas as pd
+
+        every, _ = self._all
+        degree, variable = every.bases[..., DEGREE], every.bases[..., VARIABLE : VARIABLE + 3]
+        has = [((variable == v) & (np.arange(3) < degree[..., None])).any(2).sum(1) for v in range(len(self.variables))]
+        effects = self.table["effects"].values
+        low, high = np.quantile(effects, [0.03, 0.97], axis=0)
+        columns = {
+            "included": [float((count > 0).mean()) for count in has],
+            "bases": [float(count.mean()) for count in has],
+            "effect": effects.mean(0),
+            "eti94_lb": low,
+            "eti94_ub": high,
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.variables)).sort_values("effect", ascending=False)
+
+    def effect(
+        self, *variables: str, grids: tuple[ArrayLike, ...] | None = None, draws: int = 300, interval: float = 0.94
+    ) -> xr.Dataset:
+        """The log-odds as a function of one or two variables, averaged over the others: mean, interval, and sd.
+
+        `grids` are the values of each variable, from its 1% to its 99% quantile unless given.
+        """
+        import xarray as xr
+
+        if not 1 <= len(variables) <= 2 or len(set(variables)) < len(variables):
+            raise ValueError(f"an effect is one of one variable or of two different ones, not of {variables!r}")
+        for name in variables:
+            if name not in self.variables:
+                raise ValueError(f"there is no variable {name!r}; there are {', '.join(map(repr, self.variables))}")
+        places = tuple(self.variables.index(name) for name in variables)
+        if grids is None:
+            grids = tuple(self._grid(place) for place in places)
+        at = tuple(np.asarray(grid, dtype=float) for grid in grids)
+        kept = self._kept(draws)
+        every, means = self._all
+        values = effect(every.some(kept), means[kept], places, at).values
+        low, high = np.quantile(values, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
+        found = {"mean": values.mean(0), "lower": low, "upper": high, "sd": values.std(0)}
+        return xr.Dataset(
+            {name: (variables, part) for name, part in found.items()}, dict(zip(variables, at, strict=True))
+        )
+
+    def _grid(self, variable: int) -> Array:
+        """Values between the 1% and the 99% quantile; of a variable that takes few, all of those."""
+        quantiles = np.unique(self.table["quantiles"].values[variable][1:-1])
+        return quantiles if quantiles.size <= 10 else np.linspace(quantiles[0], quantiles[-1], GRID)
+
+    def _constant(self) -> xr.Dataset:
+        return self.table
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"kind": "mars"}
+
+    def _rounded(self) -> pd.DataFrame:
+        table = self.summary().iloc[: 2 + SHOWN]
+        return table.map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
+
+    def _left_out(self) -> list[str]:
+        more = self.posterior.sizes["point"] - SHOWN
+        said = [f"... and {more:,} more log-odds; fit.summary() has them all"] if more > 0 else []
+        return [*said, "", self.importance().round(3).to_string()]
+
+
+def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, Any], seed: int | None) -> MARSFit:
+    """The fit of draws (chain, draw, width)."""
+    import xarray as xr
+
+    chains, draws = theta.shape[:2]
+    every = splines(theta, model.most)
+    live = np.arange(model.most) < every.sizes[:, None]
+    bases, number = np.unique(every.bases[live], axis=0, return_inverse=True)
+    basis = np.full(live.shape, -1, np.int32)
+    basis[live] = number.reshape(-1)
+    beta = np.where(np.concatenate([np.ones((len(live), 1), bool), live], axis=1), every.coefficients, np.nan)
+    means = np.empty((len(bases), SUBSETS))
+    subset_means(model.reference.x, bases, means)
+    kept = np.linspace(0, every.sizes.size - 1, min(KEPT, every.sizes.size)).round().astype(np.intp)
+    effects = total_effects(every.some(kept), model.reference, np.random.default_rng(seed))
+    axes = ("chain", "draw")
+    posterior = {
+        "bases": (axes, every.sizes.reshape(chains, draws)),
+        "lambda": (axes, theta[..., 1]),
+        "beta": ((*axes, "term"), beta.reshape(chains, draws, -1)),
+        "basis": ((*axes, "slot"), basis.reshape(chains, draws, -1)),
+        "log_odds": ((*axes, "point"), every.each(model.points).reshape(chains, draws, -1)),
+    }
+    table = {
+        "bases": (("basis", "part"), bases),
+        "means": (("basis", "subset"), means),
+        "quantiles": (("variable", "level"), _quantiles(model.reference)),
+        "points": (("point", "variable"), model.points.T),
+        "effects": (("kept", "variable"), effects),
+    }
+    coordinates = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    return MARSFit(
+        posterior=xr.Dataset(posterior, coordinates),
+        sample_stats=xr.Dataset({"log_likelihood": (axes, log_likelihood)}, coordinates),
+        stats=stats,
+        formula=model.formula,
+        table=xr.Dataset(table, {"variable": list(model.names)}),
+    )
+
+
+def _quantiles(reference: Reference) -> Array:
+    return np.asarray(np.quantile(reference.x, np.linspace(0, 1, LEVELS), axis=1).T)
