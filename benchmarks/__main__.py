@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import bank, cold_start, consensus, design, hierarchical, loans, passes, scaling, subsampling
+from benchmarks import bank, cold_start, consensus, design, hierarchical, loans, mars, passes, scaling, subsampling
 
 ALL = {
     "passes": passes,
@@ -12,6 +12,7 @@ ALL = {
     "cold_start": cold_start,
     "loans": loans,
     "hierarchical": hierarchical,
+    "mars": mars,
     "bank": bank,
     "consensus": consensus,
     "subsampling": subsampling,

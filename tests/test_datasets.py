@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from tallbayes import datasets
-from tallbayes.datasets import fetch_member, load_bank, load_flights, simulate_loans
+from tallbayes.datasets import fetch_member, load_bank, load_flights, simulate_loans, simulate_mars
 
 NUMERIC = ["first_payment", "fico", "dti", "upb"]
 
@@ -117,6 +117,51 @@ def test_few_loans(rows):
 def test_loans_refuse_no_rows(rows):
     with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
         simulate_loans(rows)
+
+
+# Splines
+
+
+def log_odds(x1, x2, x3, x4):
+    return x1 + x2 - x3 - x4 + x1 * x2 - 0.5 * x1 * x3 - x2 * x3 + 0.2 * x1 * x2 * x3
+
+
+def test_splines_have_the_papers_size_and_variables():
+    data = simulate_mars()
+    assert list(data.columns) == ["y", "x1", "x2", "x3", "x4", "probability"]
+    assert len(data) == 1_000_000
+    assert data["y"].dtype == np.int8
+    assert set(data["y"].unique()) == {0, 1}
+    assert (data.dtypes[1:] == np.float64).all()
+    x = data[["x1", "x2", "x3", "x4"]]
+    mean, sd = np.array([0.5, 0, 1, 0]), np.array([1 / 12**0.5, 1, 2 / 12**0.5, 2])
+    # An sd is estimated with an error below that of a mean, unless tails are longer than Gaussian.
+    assert (np.abs(x.mean() - mean) < 4.5 * sd / 1_000).all()
+    assert (np.abs(x.std() - sd) < 4.5 * sd / 1_000).all()
+    assert x[["x1", "x3"]].min().min() >= 0
+    assert (x[["x1", "x3"]].max() <= [1, 2]).all()
+    assert np.abs(x.corr().to_numpy()[np.triu_indices(4, k=1)]).max() < 0.0045
+
+
+def test_splines_have_the_papers_probabilities():
+    data = simulate_mars(200_000, seed=1)
+    p = data["probability"]
+    np.testing.assert_allclose(np.log(p / (1 - p)), log_odds(*data[["x1", "x2", "x3", "x4"]].to_numpy().T), atol=1e-8)
+    tenth = pd.qcut(p, 10, labels=False)
+    z = (data["y"] - p).groupby(tenth).sum() / np.sqrt((p * (1 - p)).groupby(tenth).sum())
+    assert z.abs().max() < 4.5
+
+
+def test_splines_depend_on_the_seed_alone():
+    first = simulate_mars(1_000, seed=3)
+    assert first.equals(simulate_mars(1_000, seed=3))
+    assert not first["x1"].equals(simulate_mars(1_000, seed=4)["x1"])
+
+
+@pytest.mark.parametrize("rows", [0, -5])
+def test_splines_refuse_no_rows(rows):
+    with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
+        simulate_mars(rows)
 
 
 # Bank

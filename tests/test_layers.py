@@ -52,6 +52,8 @@ ORDER = [
     "spline_effects",
     "spline_result",
     "compare",
+    "drawing",
+    "spline_plots",
     "plots",
     "datasets",
     "methods",

@@ -207,7 +207,7 @@ def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:
     if all(part.decided.all() and np.isnan(part.log_second).all() for part in parts):
         return {"stage 1": screened}
     decided = sum(int(part.decided.sum()) for part in parts)
-    accepted = sum(int(part.accepted.sum()) for part in parts)
+    accepted = sum(int(part.accepted[part.decided].sum()) for part in parts)  # some moves need no look at the rows
     return {"stage 1": screened, "stage 2": accepted / max(1, decided)}
 
 

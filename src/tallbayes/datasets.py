@@ -1,7 +1,8 @@
-"""Three tall data sets: simulated loans, a Portuguese bank's phone calls, flights out of New York.
+"""Four tall data sets: simulated loans and splines, a Portuguese bank's phone calls, flights out of New York.
 
-The loans stand in for Freddie Mac's file, which is behind a registration; the other two are real. Each
-function returns a pandas frame that is ready for a formula: the outcome is 0/1, strings are categoricals.
+The loans stand in for Freddie Mac's file, which is behind a registration, and the splines are the simulation
+of Payne and Mallick; the other two are real. Each function returns a pandas frame that is ready for a
+formula: the outcome is 0/1, strings are categoricals.
 """
 
 from __future__ import annotations
@@ -97,6 +98,33 @@ def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
             "bank": pd.Categorical.from_codes(bank, pd.Index(BANKS)),
         }
     )
+
+
+def simulate_mars(rows: int = 1_000_000, seed: int = 0) -> DataFrame:
+    """Simulate Payne and Mallick's data for splines: four variables, of which three interact.
+
+    The columns are `y` (0/1), the variables x1 ~ U(0, 1), x2 ~ N(0, 1), x3 ~ U(0, 2) and x4 ~ N(0, 2^2), and the
+    true `probability` of y=1, whose log odds are
+
+        x1 + x2 - x3 - x4 + x1 x2 - 0.5 x1 x3 - x2 x3 + 0.2 x1 x2 x3.
+
+    >>> data = simulate_mars(rows=10_000, seed=1)
+    >>> list(data.columns)
+    ['y', 'x1', 'x2', 'x3', 'x4', 'probability']
+    >>> bool(abs(data.y.mean() - data.probability.mean()) < 0.02)
+    True
+    """
+    import pandas as pd
+    from scipy.special import expit
+
+    if rows < 1:
+        raise ValueError(f"rows is {rows}; ask for at least 1 row")
+    rng = np.random.default_rng(seed)
+    x1, x2, x3, x4 = rng.random(rows), rng.standard_normal(rows), 2 * rng.random(rows), 2 * rng.standard_normal(rows)
+    mu = x1 + x2 - x3 - x4 + x1 * x2 - 0.5 * x1 * x3 - x2 * x3 + 0.2 * x1 * x2 * x3
+    probability = expit(mu)
+    y = (rng.random(rows) < probability).astype(np.int8)
+    return pd.DataFrame({"y": y, "x1": x1, "x2": x2, "x3": x3, "x4": x4, "probability": probability})
 
 
 def load_bank(path: str | os.PathLike[str] | None = None) -> DataFrame:

@@ -1,4 +1,5 @@
-"""Pictures of fits: traces, densities of several methods over each other, effective draws per minute, group effects.
+"""Pictures of fits: traces, densities of several methods over each other, effective draws per minute, group effects;
+of splines, how much each variable matters and what it does.
 
 Every function returns a matplotlib Figure that belongs to nobody: save it with `figure.savefig("name.png")`.
 """
@@ -14,23 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.compare import compare_parameters
+from tallbayes.drawing import COLOURS, LINES, MARKERS, clean, finish, legend, make_figure, make_panels, write_right
 from tallbayes.result import Fit
+from tallbayes.spline_plots import effects, importance, interaction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
+
+__all__ = ["caterpillar", "density", "effects", "importance", "interaction", "redpm", "trace"]
 
 Array = NDArray[np.float64]
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
-LINES = (
-    "-",
-    (0, (5, 2)),
-    (0, (1.2, 1.2)),
-    (0, (6, 1.5, 1.2, 1.5)),
-)  # so that lines on top of each other show
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 TRACE_POINTS = 1_000  # of each chain
 GRID = 400  # bins of a density
 MANY = 40  # parameters; of more than these only the coefficients and the sd of the groups are drawn unless asked for
@@ -44,7 +40,7 @@ def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     ['fico']
     """
     names = _chosen(fit, names)
-    figure, panels = _panels(names, width=4.2, height=1.6, most_columns=3)
+    figure, panels = make_panels(names, width=4.2, height=1.6, most_columns=3)
     chains, count = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     kept = np.arange(0, count, math.ceil(count / TRACE_POINTS))
     for panel, values in zip(panels, _columns(fit, names), strict=True):
@@ -52,7 +48,7 @@ def trace(fit: Fit, names: Sequence[str] | None = None) -> Figure:
             (line,) = panel.plot(kept, values[chain, kept], label=f"chain {chain + 1}")
             line.set(color=COLOURS[chain % len(COLOURS)], linewidth=0.6, alpha=0.75)
         panel.set_xlim(0, max(1, count - 1))
-    _finish(figure, panels, "draw")
+    finish(figure, panels, "draw")
     return figure
 
 
@@ -69,7 +65,7 @@ def density(names: Sequence[str] | None = None, /, **fits: Fit) -> Figure:
     if not fits:
         raise ValueError("nothing to draw; give fits by name, as in density(mh=fit_a, two_stage=fit_b)")
     names = _chosen(next(iter(fits.values())), names)
-    figure, panels = _panels(names, width=2.7, height=1.9, most_columns=4)
+    figure, panels = make_panels(names, width=2.7, height=1.9, most_columns=4)
     for i, (label, fit) in enumerate(fits.items()):
         effective = fit.summary()["ess_bulk"]
         style: dict[str, Any] = {
@@ -87,7 +83,7 @@ def density(names: Sequence[str] | None = None, /, **fits: Fit) -> Figure:
         panel.set_yticks([])
         panel.set_ylim(bottom=0)
         panel.spines["left"].set_visible(False)
-    _finish(figure, panels, None)
+    finish(figure, panels, None)
     return figure
 
 
@@ -107,13 +103,13 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     names = _chosen(fits[reference], None)
     tables = [compare_parameters(thin, **fits).loc[names, others] for thin in thins]
     margin = 0.4 + 0.08 * max(len(name) for name in names)
-    figure = _figure(margin + 2.4 * len(thins), 1.3 + 0.27 * len(names))
+    figure = make_figure(margin + 2.4 * len(thins), 1.3 + 0.27 * len(names))
     panels = figure.subplots(1, len(thins), sharex=True, sharey=True, squeeze=False)[0]
     ratios = np.concatenate([table.to_numpy().ravel() for table in tables])
     ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
     wide = ratios.size > 0 and (ratios.max() > 10 or ratios.min() < 0.1)
     for panel, thin, table in zip(panels, thins, tables, strict=True):
-        _clean(panel, "every draw" if thin == 1 else f"every {_ordinal(thin)} draw")
+        clean(panel, "every draw" if thin == 1 else f"every {_ordinal(thin)} draw")
         panel.axvline(1, color="0.4", linewidth=1)
         panel.grid(axis="y", color="0.92")
         panel.set_axisbelow(True)
@@ -130,7 +126,7 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     else:
         panels[0].set_xlim(0, 1.08 * max(1.2, ratios.max(initial=1.0)))
     figure.supxlabel(f"effective draws per minute, over those of {reference}", fontsize=9)
-    _legend(figure, panels[0])
+    legend(figure, panels)
     return figure
 
 
@@ -153,9 +149,10 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     ends = np.quantile(effects, [0.03, 0.25, 0.75, 0.97], axis=(0, 1))[:, order]
     levels = [str(level) for level in fit.posterior[fit.group].values[order].tolist()]
     named = len(levels) <= most
-    figure = _figure(6.6 + (0.08 * max(map(len, levels)) if named else 0), 1.3 + 0.22 * len(levels) if named else 7.5)
+    width = 6.6 + (0.08 * max(map(len, levels)) if named else 0)
+    figure = make_figure(width, 1.3 + 0.22 * len(levels) if named else 7.5)
     panel = figure.add_subplot()
-    _clean(panel, "")
+    clean(panel, "")
     panel.axvline(0, color="0.4", linewidth=1)
     (_draw_intervals if named else _draw_bands)(panel, mean[order], ends)
     margin = 0.04 * np.ptp(ends) or 1.0
@@ -169,7 +166,7 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
         panel.set_yticks([])
         panel.set_ylabel(f"{len(levels):,} groups, sorted by posterior mean", fontsize=9)
     panel.set_xlabel(f"effect of {fit.group} on the linear predictor", fontsize=9, parse_math=False)
-    for mark in _legend(figure, panel).get_lines():
+    for mark in legend(figure, [panel]).get_lines():
         mark.set(markersize=4.5, alpha=1)
     return figure
 
@@ -221,10 +218,7 @@ def _name_groups(panel: Axes, levels: list[str], rows: NDArray[np.int64] | None)
     panel.spines["left"].set_visible(False)
     if rows is not None:
         counts = [*(f"{count:,}" for count in rows), "rows"]  # the last is the title above them
-        right = panel.secondary_yaxis("right")
-        right.set_yticks(range(len(counts)), counts, ha="right")
-        right.tick_params(length=0, labelsize=8, labelcolor="0.6", pad=6 + 5 * max(map(len, counts)))
-        right.spines["right"].set_visible(False)
+        write_right(panel, range(len(counts)), counts)
 
 
 def _chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
@@ -243,52 +237,6 @@ def _columns(fit: Fit, names: Sequence[str]) -> list[Array]:
     """Draws (chain, draw) of each named parameter."""
     draws, known = fit.draws, fit.parameters
     return [draws[:, :, known.index(name)] for name in names]
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06)
-    return figure
-
-
-def _panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
-    """A figure with one titled panel per name, in rows as even as can be."""
-    if not names:
-        raise ValueError("no parameters to draw; give at least one name")
-    rows = math.ceil(len(names) / most_columns)
-    columns = math.ceil(len(names) / rows)
-    figure = _figure(max(4.5, width * columns), 0.6 + height * rows)
-    grid = figure.add_gridspec(rows, columns)
-    panels = [figure.add_subplot(grid[divmod(i, columns)]) for i in range(len(names))]
-    for panel, name in zip(panels, names, strict=True):
-        _clean(panel, name)
-    return figure, panels
-
-
-def _clean(panel: Axes, title: str) -> None:
-    # Interactions have long names; and a name may hold dollars, which matplotlib would read as formulas.
-    title = title if len(title) <= 36 else title.replace(":", ":\n")
-    panel.set_title(title, fontsize=9, parse_math=False)
-    panel.tick_params(labelsize=8)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def _finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
-    for panel in panels:
-        panel.locator_params(axis="x", nbins=4)
-    if label:
-        figure.supxlabel(label, fontsize=9)
-    for line in _legend(figure, panels[0]).get_lines():
-        line.set(linewidth=1.8, alpha=1)
-
-
-def _legend(figure: Figure, panel: Axes) -> Legend:
-    handles, labels = panel.get_legend_handles_labels()
-    return figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False, fontsize=9
-    )
 
 
 def _smooth(values: Array, effective: float) -> tuple[Array, Array]:

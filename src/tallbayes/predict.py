@@ -96,7 +96,7 @@ def summarise(
     mean: Callable[[Array], Array],
     interval: float,
 ) -> Array:
-    """Mean and ends of the interval (3, row), from linear predictors (row, draw) of rows that are asked for in order."""
+    """Mean and ends of the interval (3, row), from linear predictors (row, draw) that are asked for in order."""
     place = np.array([[1 - interval], [1 + interval]]) / 2 * (draws - 1)  # among sorted draws
     below, above, share = np.floor(place[:, 0]).astype(int), np.ceil(place[:, 0]).astype(int), place % 1
     result = np.empty((3, len(order)))

@@ -208,9 +208,9 @@ class MemoryRows:
         """Follow chains, one a row of theta, that move one column at a time."""
         return Track(self, family, theta)
 
-    def track_splines(self, chains: int, memory: float) -> SplineTrack:
-        """Follow chains of splines in these columns, keeping columns of bases in so many bytes."""
-        return SplineTrack(self.size, chains, memory)
+    def track_splines(self, chains: int, bases: int, memory: float) -> SplineTrack:
+        """Follow chains of splines with so many bases at most, keeping their columns in so many bytes."""
+        return SplineTrack(self.size, chains, bases, memory)
 
     def mean_spline(self, splines: Splines) -> Array:
         """The mean of some splines on each row."""

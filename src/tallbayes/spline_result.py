@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from tallbayes.basis import DEGREE, VARIABLE, WIDTH, Reference, Splines
+from tallbayes.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, Splines
 from tallbayes.models.mars import MARS, splines
 from tallbayes.predict import summarise
-from tallbayes.result import Fit
+from tallbayes.result import Fit, example
 from tallbayes.spline_effects import SUBSETS, effect, subset_means, total_effects
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 KEPT = 200  # draws that say how much variables matter
 LEVELS = 101  # quantiles of each variable
-GRID = 60  # points of an effect
+GRID, FEW = 60, 10  # points of an effect; values of a variable that are all shown
 SHOWN = 8  # log-odds in a printed fit
 
 
@@ -183,8 +183,9 @@ class MARSFit(Fit):
 
     def _grid(self, variable: int) -> Array:
         """Values between the 1% and the 99% quantile; of a variable that takes few, all of those."""
-        quantiles = np.unique(self.table["quantiles"].values[variable][1:-1])
-        return quantiles if quantiles.size <= 10 else np.linspace(quantiles[0], quantiles[-1], GRID)
+        quantiles = self.table["quantiles"].values[variable]
+        values = np.unique(quantiles)
+        return values if values.size <= FEW else np.linspace(quantiles[1], quantiles[-2], GRID)
 
     def _constant(self) -> xr.Dataset:
         return self.table
@@ -243,4 +244,42 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
 
 
 def _quantiles(reference: Reference) -> Array:
-    return np.asarray(np.quantile(reference.x, np.linspace(0, 1, LEVELS), axis=1).T)
+    levels = np.linspace(0, 1, LEVELS)
+    return np.asarray(np.quantile(reference.x, levels, axis=1, method="inverted_cdf").T)  # values that rows have
+
+
+def example_mars(seed: int = 0) -> MARSFit:
+    """A small fit made of random numbers, to try things with.
+
+    The log-odds rise with age, more so where `urban` is 1; half of the draws have a little of `income` too.
+
+    >>> fit = example_mars()
+    >>> fit.variables
+    ('age', 'income', 'urban')
+    >>> fit.effect("age", grids=([30.0, 70.0],))["mean"].values.round(1)
+    array([-1.7,  0.8])
+    """
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.uniform(20, 80, 200), rng.normal(50, 15, 200), rng.random(200) < 0.4])
+    model = MARS(x, rng.random(200) < 0.5, max_bases=4, names=("age", "income", "urban"))
+    hinges = [({0: knot}, {2: 0.0}, {0: knot, 2: 0.0}, {1: knot + 5}) for knot in rng.normal(45, 2, 8)]
+    bases = [[_basis(x, knots) for knots in each] for each in hinges]
+    theta = np.zeros((2, 40, model.width))
+    for i, draw in enumerate(theta.reshape(80, -1)):  # laid out as `splines` reads it
+        size = 3 + i % 2
+        draw[:2] = size, rng.gamma(2.0)
+        draw[2 : size + 3] = rng.normal([-0.5, 0.9, 0.5, 0.6, 0.1][: size + 1], 0.1)
+        draw[7:].reshape(4, WIDTH)[:size] = rng.choice(bases)[:size]
+    facts = {"method": "two-stage reversible jump", "rows": 200, "distinct_rows": 200, "rows_per_draw": 200.0}
+    stats = example(seed, chains=1, draws=1).stats | facts
+    return mars_fit(model, theta, rng.normal(-100, 2, (2, 40)), stats, seed)
+
+
+def _basis(x: Array, knots: dict[int, float]) -> Array:
+    """The product of rising hinges with these knots, one per variable, standardised on rows x (n, d)."""
+    variables, basis = list(knots), np.zeros(WIDTH)
+    column = np.maximum(x[:, variables] - list(knots.values()), 0.0).prod(axis=1)
+    for part, value in ((VARIABLE, variables), (SIGN, 1.0), (KNOT, list(knots.values()))):
+        basis[part : part + len(knots)] = value
+    basis[[DEGREE, MEAN, SD]] = len(knots), column.mean(), column.std()
+    return basis

@@ -23,6 +23,7 @@ from tallbayes.rowmath import CHUNK, ONE_PASS
 Array = NDArray[np.float64]
 
 TAG = Logit()
+KEPT = 3  # columns for each basis that a chain may have, where memory allows: those of proposals are kept too
 
 
 class Terms(NamedTuple):
@@ -57,9 +58,9 @@ class SplineTrack:
     Kept columns are not part of what is pickled: whether a column is kept changes no number.
     """
 
-    def __init__(self, size: int, chains: int, memory: float) -> None:
+    def __init__(self, size: int, chains: int, bases: int, memory: float) -> None:
         self._eta, self._there = ([np.zeros(size) for _ in range(chains)] for _ in range(2))
-        self._room = int(min(memory // (8 * size), 4 * WIDTH * chains))
+        self._room = int(min(memory // (8 * size), KEPT * bases * chains))
         self.value = np.zeros(chains)
         self._keep_nothing()
 

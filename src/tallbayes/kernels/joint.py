@@ -1,8 +1,8 @@
 """All coefficients of a spline at once, from the Gaussian that a sheet's likelihood comes to at its reference.
 
 A sheet has, for each row and pair, the curvature v at the reference and u = slope + v t, with t what the reference adds
-to the offset there. With B the columns on the sheet, the likelihood is about exp(u'B b - b'B'VB b / 2), so that with the
-prior's precision P
+to the offset there. With B the columns on the sheet, the likelihood is about exp(u'B b - b'B'VB b / 2), so that with
+the prior's precision P
 
     q(b) = N(H^-1 B'u, wide H^-1),    H = B'VB + P.
 

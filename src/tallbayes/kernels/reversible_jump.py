@@ -41,7 +41,6 @@ from tallbayes.kernels.reversible_jump_loop import (
     KINDS,
     NOTHING,
     REPLACED,
-    SCALE,
     Law,
     Place,
     Proposal,
@@ -59,6 +58,7 @@ from tallbayes.spline_track import SplineTrack, Terms
 Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
+LITTLE = 200_000  # rows of sheets a round, below which threads would wait for each other longer than they work
 PILOT = 1_000  # moves on the reference rows, from nothing to where a chain starts
 
 
@@ -69,7 +69,7 @@ class State(NamedTuple):
     places: tuple[Place, ...]
     full: SplineTrack  # the log-likelihood of all rows
     steps: int  # made so far
-    tally: NDArray[np.int64]  # (chains, kinds, 2) moves proposed and accepted on the sheet, or by all rows without one
+    tally: NDArray[np.int64]  # (chains, kinds, 2) moves proposed and accepted: in the end, or in subchains by the sheet
 
 
 class _Room(NamedTuple):
@@ -127,7 +127,7 @@ class ReversibleJump:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or where moves on the reference rows alone have brought them."""
         theta = np.stack([self._pilot(one) for one in rng.first]) if theta is None else np.array(theta, dtype=float)
-        full = self.model.rows.track_splines(len(theta), self.model.memory)
+        full = self.model.rows.track_splines(len(theta), self.model.most, self.model.memory)
         state = State(theta, (), full, 0, np.zeros((len(theta), KINDS, 2), np.int64))
         return self.enter(state)
 
@@ -154,10 +154,11 @@ class ReversibleJump:
         draws = Draws.empty(steps, self.rounds, chains, self.model.width)
         rooms = [_Room.of(self.model.most, self.surrogate.of(chain), self.law) for chain in range(chains)]
         attempt = self._move if self.subchain < 2 else self._explore
+        little = max(1, self.subchain) * self.surrogate.of(0).weights.size < LITTLE
         with ThreadPoolExecutor(min(chains, get_num_threads())) as pool:
             for step in range(steps):
                 for update in range(self.rounds):
-                    tried = list(pool.map(attempt, range(chains), places, rooms, rng.first, tally))
+                    tried = list((map if little else pool.map)(attempt, range(chains), places, rooms, rng.first, tally))
                     for chain, found in enumerate(tried):
                         draw = Draws(*(part[step] for part in draws))
                         accepted = self._decide(chain, found, full, rng.second[chain], draw, update)
@@ -165,7 +166,7 @@ class ReversibleJump:
                             copy_place(rooms[chain].there, places[chain])
                         elif accepted:
                             make(self.surrogate.of(chain), self.law, places[chain], rooms[chain].proposal)
-                        if not self.subchain and found is not None:
+                        if self.subchain < 2 and found is not None:
                             tally[chain, rooms[chain].proposal.kind[0], 1] += accepted
                 made += 1
                 for chain, place in enumerate(places):
@@ -187,18 +188,17 @@ class ReversibleJump:
         self.surrogate.count(sheet.weights.size)
         propose(sheet, self.law, place, rng, room.proposal)
         log_uniform = np.log(rng.random())
-        kind, slot = map(int, room.proposal.kind)
+        kind = int(room.proposal.kind[0])
         if kind == NOTHING:
             return None
         tally[kind, 0] += 1
-        terms, log_ratio = _proposed(place, room.proposal, kind, slot), float(room.proposal.facts[0])
+        log_ratio = float(room.proposal.facts[0])
         if not self.subchain:
-            return _Tried(terms, log_ratio, log_uniform)
+            return _Tried(Terms.between(_live(place), _after(place, room.proposal)), log_ratio, log_uniform)
         gain = float(room.proposal.facts[1] - place.value[0])
         if not log_uniform < log_ratio + gain:
             return None
-        tally[kind, 1] += 1
-        return _Tried(terms, -gain, np.nan)
+        return _Tried(Terms.between(_live(place), _after(place, room.proposal)), -gain, np.nan)
 
     def _explore(
         self, chain: int, place: Place, room: _Room, rng: np.random.Generator, tally: NDArray[np.int64]
@@ -254,17 +254,20 @@ def _live(place: Place) -> tuple[Array, Array]:
     return place.coefficients[: k + 1], place.bases[:k]
 
 
-def _proposed(place: Place, proposal: Proposal, kind: int, slot: int) -> Terms:
-    """What a proposed move changes."""
-    old, new, bases = place.coefficients, proposal.coefficients, place.bases
-    goes, comes = (bases[slot : slot + 1], -old[slot + 1 : slot + 2]), (proposal.basis[None], new[slot + 1 : slot + 2])
-    if kind == BIRTH:
-        return Terms(0.0, *(part.copy() for part in comes))
+def _after(place: Place, proposal: Proposal) -> tuple[Array, Array]:
+    """Coefficients and bases that it would have after a proposed move."""
+    (kind, slot), (_, bases) = map(int, proposal.kind), _live(place)
     if kind == DEATH:
-        return Terms(0.0, *(part.copy() for part in goes))
-    if kind in REPLACED:
-        return Terms(0.0, *(np.concatenate(pair) for pair in zip(goes, comes, strict=True)))
-    if kind == SCALE:
-        return Terms(0.0, bases[:0], new[:0])
-    moved = np.flatnonzero(new[1:] - old[1:])
-    return Terms(float(new[0] - old[0]), bases[moved], (new - old)[1:][moved])
+        bases = np.delete(bases, slot, axis=0) if slot == len(bases) - 1 else _with(bases[:-1], slot, bases[-1])
+    elif kind == BIRTH:
+        bases = np.concatenate([bases, proposal.basis[None]])
+    elif kind in REPLACED:
+        bases = _with(bases, slot, proposal.basis)
+    return proposal.coefficients[: len(bases) + 1], bases
+
+
+def _with(bases: Array, slot: int, basis: Array) -> Array:
+    """With one basis in the place of another."""
+    bases = bases.copy()
+    bases[slot] = basis
+    return bases

@@ -188,7 +188,7 @@ def _walk(law, place, k, rng, proposal):
 
 @compiled()
 def _alone(sheet, law, place, kind, slot, k, rng, proposal):
-    """One coefficient from the sheet's posterior of it, given the others; returns the log ratio of prior and density."""
+    """One coefficient from the sheet's posterior of it, given the others; returns the log ratio of all this."""
     precision, spare, eta = place.head[1], proposal.spare, proposal.eta
     j = min(k, int((k + 1) * rng.random())) if kind == COEFFICIENTS else slot + 1
     variance = law.intercept_sd**2 if j == 0 else 1.0 / precision

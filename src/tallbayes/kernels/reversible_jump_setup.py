@@ -38,6 +38,10 @@ def reversible_jump(
         raise ValueError(f"proposal {proposal!r} is not for splines; use one of {', '.join(PROPOSALS)}")
     if surrogate is not None and not isinstance(surrogate, Cells | Subsample):
         raise TypeError(f"the surrogate of a spline must be tb.Cells or tb.Subsample, not {type(surrogate).__name__}")
+    if method == "mh":
+        for name, given in (("surrogate", surrogate), ("subchain", subchain)):
+            if given is not None:
+                raise ValueError(f"method 'mh' looks at all rows and takes no {name}; use method='two-stage' with it")
     rows, moves = model.rows, np.cumsum(MOVES)
     walk = 1 / rows.size**0.5 if proposal == "random-walk" else 0.0
     law = Law(model.reference, model.log_k, INTERCEPT_SD, *model.precision, moves, WIDER, 0.0, walk)

@@ -67,14 +67,38 @@ class MARS:
         names: Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
+        for name, value, least in (
+            ("max_interaction", max_interaction, 1),
+            ("max_bases", max_bases, 1),
+            ("reference", reference, 2),
+            ("min_rows", min_rows, 1),
+            ("watched", watched, 1),
+        ):
+            if not (isinstance(value, int | np.integer) and value >= least):
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if max_interaction > MOST:
+            raise ValueError(f"max_interaction must be at most {MOST}, not {max_interaction}")
+        if not (len(precision) == 2 and min(precision) > 0):
+            raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
+        if expected_bases is not None and not expected_bases > 0:
+            raise ValueError(f"expected_bases must be positive, not {expected_bases!r}")
+        if not memory >= 0:
+            raise ValueError(f"memory must be a number of bytes, not {memory!r}")
         phases = Phases()
         with phases("design"):
             self.formula: Formula | None = None
             if isinstance(formula, str):
-                frame = read(data, list(Formula.parse(formula).columns))
+                parsed = Formula.parse(formula)
+                if parsed.group is not None:
+                    raise ValueError(
+                        f"the formula {formula!r} has a group term, which splines cannot have; leave it out"
+                    )
+                frame = read(data, list(parsed.columns))
                 check(frame)
                 self.formula, x, y = Formula.learn_checked(formula, frame)
                 kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
+                if not kept:
+                    raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
                 x, names, outcome = x[kept], [self.formula.coefficients[j] for j in kept], self.formula.outcome
             else:
                 x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
@@ -90,16 +114,15 @@ class MARS:
             self.family.check(y, outcome)
             self.rows = MemoryRows(x, y)
             self.rows.touched = 0
-        for name, value, least in (("max_interaction", max_interaction, 1), ("max_bases", max_bases, 1)):
-            if not (isinstance(value, int | np.integer) and value >= least):
-                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        if not (len(precision) == 2 and min(precision) > 0):
-            raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
-        self.observations, self.most, self.memory, self.precision = y.size, int(max_bases), memory, precision
         chosen = np.sort(np.random.default_rng(seed).choice(y.size, min(reference, y.size), replace=False))
+        values = np.ascontiguousarray(x[:, chosen], dtype=float)
+        if not np.ptp(values, axis=1).any():
+            raise ValueError(
+                f"no variable takes values that differ among {chosen.size:,} rows, so there is nothing to fit"
+            )
+        self.observations, self.most, self.memory, self.precision = y.size, int(max_bases), memory, precision
         fewest = min(min_rows, max(1, chosen.size // 10))
         degree = min(max_interaction, len(x), MOST)
-        values = np.ascontiguousarray(x[:, chosen], dtype=float)
         self.reference = Reference(values, np.sort(values, axis=1), degree, fewest)
         self.reference_sheet = Sheet.of_rows(values, y[chosen].astype(float), np.ones(chosen.size))
         counts = np.arange(self.most + 1)

@@ -1,0 +1,299 @@
+"""Bayesian MARS: the paper's table, cells beside plain reversible jump, growing rows, and predictions.
+
+`python -m benchmarks mars` runs all four, `python -m benchmarks.mars paper` (or cells, or scaling, or predictive) one
+of them, with options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+import tallbayes as tb
+from tallbayes.diagnostics import ess, mcse, r_hat
+from tallbayes.kernels import Draws, Streams
+from tallbayes.kernels.reversible_jump_loop import SCALE
+from tallbayes.kernels.reversible_jump_setup import at_reference
+from tallbayes.models.mars import splines
+from tallbayes.sheet import Sheets
+from tallbayes.spline_warmup import AVERAGED
+from tallbayes.warmup import tune
+
+FORMULA, VARIABLES = "y ~ x1 + x2 + x3 + x4", ["x1", "x2", "x3", "x4"]
+CHAINS = 4
+TEST_ROWS, POINTS = 1_000, 50  # whose probabilities are held against the truth, and whose log-odds are followed
+KEPT = 1_000  # draws that say how far probabilities are off
+TUNING = 96  # draws that find the step of a random walk
+EVERY = 10  # how many draws lie between the places that make a reference
+
+PAPER = {  # (subsample %, walk sd): acceptance and time ratio
+    (0, 0.0005): (0.31, 1.0),
+    (15, 0.0005): (0.18, 0.68),
+    (10, 0.0005): (0.15, 0.66),
+    (5, 0.0005): (0.12, 0.61),
+    (1, 0.0005): (0.06, 0.60),
+    (1, 0.0001): (0.21, 0.68),
+}
+CELLS = (*(tb.Cells(count) for count in (1_024, 2_048, 4_096, 8_192)), tb.Cells(pairs=1), tb.Cells(pairs=16_000))
+LENGTHS = (10, 30, 100, 300)
+FLIGHTS = "late ~ month + hour + distance + day_of_week + origin + carrier"
+BINS = 20  # of the calibration error
+
+
+def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: int = 1_000) -> None:
+    """The paper's table: equal numbers of moves, plain and screened by subsamples, from the same converged chains."""
+    model, test, _, theta, _ = warmed(rows, warmup)
+    kernels, runs = dict[tuple[str, int, float], tb.ReversibleJump](), dict[tuple[str, int, float], Run]()
+    for percent, sd in PAPER:
+        walk = screened(model, percent, theta)
+        kernels["the paper's", percent, sd] = replace(walk, law=walk.law._replace(walk=sd))
+        kernels["tuned", percent, walk.law.walk] = walk
+        kernels["informed", percent, np.nan] = screened(model, percent)
+    for kernel in kernels.values():  # compile
+        measure(kernel, theta, 2)
+    for turn in range(repeats):  # in turns, as the machine may be busy now and then
+        for key, kernel in kernels.items():
+            run = measure(kernel, theta, max(1, moves // kernel.rounds))
+            runs[key] = min(runs.get(key, run), run, key=lambda one: one.seconds)
+            say(f"run {turn + 1} of {repeats}, steps {key[0]}, {key[1]}%: {run.seconds:.1f} s")
+    lines, plain = [], dict[str, tuple[float, float]]()
+    for (steps, percent, sd), run in runs.items():
+        made = run.draws.accepted.size - run.lambdas
+        moved, passed = ((part.sum() - run.lambdas) / made for part in (run.draws.accepted, run.draws.screened))
+        base, base_moved = plain.setdefault(steps, (run.seconds, moved))
+        share, ratio = PAPER.get((percent, sd), (np.nan, np.nan))
+        line = {"steps": steps, "subsample %": str(percent or "none"), "walk sd": sd}
+        line |= {"accepted": run.draws.accepted.mean(), "paper's": share, "but lambda": moved}
+        line |= {"stage 1": passed, "stage 2": run.second} if percent else {"stage 1": np.nan, "stage 2": np.nan}
+        line |= {"seconds": run.seconds, "time ratio": run.seconds / base, "paper's ratio": ratio}
+        line |= {"moved/s ratio": moved / base_moved * base / run.seconds, "RMSE": rmse(model, run.theta, test)}
+        lines.append(line)
+    table = pd.DataFrame(lines).set_index("steps").loc[list(plain)]
+    show(f"The paper's table: {rows:,} rows, {CHAINS} chains of {moves:,} moves, best of {repeats} runs", table)
+    print("but lambda, stage 1, stage 2: without draws of lambda, which are always accepted")
+    print("moved/s ratio: such accepted moves a second over those of plain reversible jump with the same steps")
+    print(f"RMSE: of mean probabilities against the true ones on {TEST_ROWS:,} other rows (paper: .0804 to .0808)")
+
+
+def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5, warmup: int = 1_000) -> None:
+    """Effective draws per minute of log-odds, and how they depend on the number of cells and on subchains."""
+    model, test, kernel, theta, been = warmed(rows, warmup)
+    runs = {name: lasting(one, theta, 60 * minutes) for name, one in samplers(model, theta, kernel).items()}
+    lines = dict[str, dict[str, float]]()
+    points = test[VARIABLES].to_numpy()[:POINTS].T
+    reference = expit(log_odds(model, runs["cells"].theta, points))
+    for name, run in runs.items():
+        draws = log_odds(model, run.theta, points)
+        chance, together = expit(draws), ess(draws)
+        alone = np.sum([ess(draws[chain : chain + 1]) for chain in range(CHAINS)], axis=0)
+        z = (chance.mean((0, 1)) - reference.mean((0, 1))) / np.hypot(mcse(chance), mcse(reference))
+        line = {"seconds": run.seconds, "draws a chain": draws.shape[1], "ms a step": run.step_ms}
+        line |= {"median ESS": np.median(together), "least ESS": together.min(), "median ESS apart": np.median(alone)}
+        line |= {"EDPM": 60 * np.median(together) / run.seconds, "EDPM apart": 60 * np.median(alone) / run.seconds}
+        line |= {"median R-hat": np.median(r_hat(draws)), "largest R-hat": r_hat(draws).max()}
+        line |= {"RMSE": rmse(model, run.theta, test), "largest |z|": np.nan if name == "cells" else np.abs(z).max()}
+        lines[name] = line
+    table = pd.DataFrame(lines)
+    for of in ("EDPM", "EDPM apart"):
+        table.loc[f"{of} ratio"] = table.loc[of] / table.loc[of].iloc[:2].max()
+    show(f"Log-odds of {POINTS} rows from {rows:,}, {CHAINS} chains; cells with subchains of {kernel.subchain}", table)
+    print("apart: the ESS of each chain by itself, summed; ratio: to the better of the two plain ones")
+    print(f"largest |z|: of the differences of {POINTS} mean probabilities to those of cells, in Monte Carlo errors")
+    grid = []
+    for one in CELLS:
+        partition = model.rows.partition(one.count, one.pairs, 1)
+        each = tuple(at_reference(model, partition, been[:, chain]) for chain in range(CHAINS))
+        for length in LENGTHS:
+            changed = replace(kernel, surrogate=Sheets(str(one), each, partition), subchain=length)
+            run = lasting(changed, theta, 60 * grid_minutes)
+            edpm = 60 * float(np.median(ess(log_odds(model, run.theta, points)))) / run.seconds
+            where = {"cells": one.count, "pairs": one.pairs, "subchain": length}
+            grid.append(where | {"stage 2": run.second, "ms a step": run.step_ms, "EDPM": edpm})
+    title = f"Cells by length of subchains, {grid_minutes:g} minutes each (chains that have not met have an ESS of 5)"
+    show(title, pd.DataFrame(grid).pivot(index=["cells", "pairs"], columns="subchain"))
+
+
+def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float = 10.0, warmup: int = 1_000) -> None:
+    """Milliseconds a step, one chain's share, and microseconds a move against the number of rows."""
+    steps, moves, setup = (dict[str, dict[str, float]]() for _ in range(3))
+    for size in rows:
+        model, _, kernel, theta, been = warmed(size, warmup)
+        kernels = samplers(model, theta, replace(kernel, subchain=100))
+        partition, cut = timed(model.rows.partition, tb.Cells().count, tb.Cells().pairs, 1)
+        setup[f"{size:,} rows"] = {"partition": cut, "reference": timed(at_reference, model, partition, been[:, 0])[1]}
+        each = {name: lasting(one, theta, seconds).step_ms for name, one in kernels.items()}
+        made = {name: one.rounds * max(1, one.subchain) for name, one in kernels.items()}
+        steps[f"{size:,} rows"], moves[f"{size:,} rows"] = each, {name: 1e3 * each[name] / made[name] for name in each}
+    show("Milliseconds a step and chain: 20 moves, or a subchain of 100 on cells", pd.DataFrame(steps))
+    show("Microseconds a move", pd.DataFrame(moves))
+    show(f"Seconds of set-up: partition for all chains, reference of one chain from {AVERAGED}", pd.DataFrame(setup))
+
+
+def predictive(rows: int = 200_000, flights: int = 327_346, draws: int = 500, warmup: int = 1_000) -> None:
+    """Held-out probabilities beside those of scikit-learn: the simulation (training rows), and so many flights."""
+    predict("Simulation", FORMULA, tb.datasets.simulate_mars(rows * 5 // 4), draws, warmup)
+    predict("Flights", FLIGHTS, tb.datasets.load_flights().sample(flights, random_state=1), draws, warmup)
+
+
+def predict(title: str, formula: str, data: pd.DataFrame, draws: int, warmup: int) -> None:
+    """Fit four fifths of the rows, and score what is said of the others; same rows and columns for all."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    others: dict[str, Any] = {
+        "gradient boosting": HistGradientBoostingClassifier(random_state=1),
+        "forest": RandomForestClassifier(n_jobs=2, random_state=1),
+        "forest, leaves of 20": RandomForestClassifier(n_jobs=2, min_samples_leaf=20, random_state=1),
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+    }
+    order, size = np.random.default_rng(1).permutation(len(data)), len(data) * 4 // 5
+    train, test = data.iloc[order[:size]], data.iloc[order[size:]]
+    how: dict[str, Any] = {"chains": CHAINS, "seed": 1, "progress": False}
+    tb.sample(tb.MARS(formula, train), draws=4, warmup=40, **how)  # compile
+    mars, seconds = timed(lambda: tb.sample(tb.MARS(formula, train), draws, warmup=warmup, **how))
+    chances, spent = {"MARS": mars.predict(test)["mean"].to_numpy()}, {"MARS": seconds}
+    design = [j for j, name in enumerate(mars.formula.coefficients) if name != "Intercept"]
+    x, y = mars.formula.apply(train)[design].T, train[mars.formula.outcome].to_numpy()
+    x_test, y_test = mars.formula.apply(test)[design].T, test[mars.formula.outcome].to_numpy()
+    for name, other in others.items():
+        spent[name] = timed(other.fit, x, y)[1]
+        chances[name] = other.predict_proba(x_test)[:, 1]
+    if "probability" in test:
+        chances["the truth"] = test["probability"].to_numpy()
+    lines = {name: scores(y_test, chance) | {"fit s": spent.get(name, np.nan)} for name, chance in chances.items()}
+    for name in chances if "probability" in test else ():
+        lines[name]["RMSE"] = ((chances[name] - chances["the truth"]) ** 2).mean() ** 0.5
+    found = pd.DataFrame.from_dict(lines, orient="index")
+    show(f"{title}: {len(train):,} rows, {len(design)} columns; scored on {len(test):,} others", found, digits=5)
+    print(f"MARS: {CHAINS} x {draws:,} draws, ESS {ess(mars.draws).min():.0f}, R-hat {r_hat(mars.draws).max():.2f}")
+
+
+def scores(y: np.ndarray, chance: np.ndarray) -> dict[str, float]:
+    """Of probabilities, which count as 2e-16 at least; the calibration error is that of bins with equally many rows."""
+    log_loss = -np.log(np.where(y == 1, chance, 1 - chance).clip(np.finfo(float).eps)).mean()
+    bins = np.array_split(np.argsort(chance, kind="stable"), BINS)
+    apart = sum(abs((chance - y)[some].sum()) for some in bins) / len(y)
+    return {"log loss": log_loss, "Brier": ((chance - y) ** 2).mean(), "calibration error": apart}
+
+
+class Run(NamedTuple):
+    draws: Draws
+    theta: np.ndarray  # (chain, draw, width)
+    seconds: float
+    step_ms: float  # milliseconds a step of one chain
+    second: float  # share of what all rows decided on that was accepted; draws of lambda are not
+    lambdas: int  # moves that drew lambda, which are always accepted
+
+
+def measure(kernel: tb.ReversibleJump, theta: np.ndarray, steps: int) -> Run:
+    """So many steps from these places, always with the same random numbers."""
+    streams = Streams.spawn(2, CHAINS)
+    (state, draws), seconds = timed(kernel.advance, kernel.start(streams, theta=theta), steps, streams)
+    second = draws.accepted[draws.decided].mean() if draws.decided.any() else np.nan
+    lambdas = int(state.tally[:, SCALE, 0].sum())
+    return Run(draws, draws.theta.swapaxes(0, 1), seconds, 1e3 * seconds / (steps * CHAINS), float(second), lambdas)
+
+
+def lasting(kernel: tb.ReversibleJump, theta: np.ndarray, seconds: float) -> Run:
+    """A run of about so long; the first of some shorter ones compiles, the last tells how many steps that takes."""
+    steps, tried = 2, measure(kernel, theta, 2)._replace(seconds=0.0)
+    while tried.seconds < seconds / 20:
+        steps *= 2
+        tried = measure(kernel, theta, steps)
+    say(f"{kernel.surrogate.name}, subchain {kernel.subchain}, {kernel.proposal.name}: {tried.step_ms:.2f} ms a step")
+    return measure(kernel, theta, max(4, int(steps * seconds / tried.seconds)))
+
+
+def warmed(rows: int, draws: int) -> tuple[tb.MARS, pd.DataFrame, tb.ReversibleJump, np.ndarray, np.ndarray]:
+    """The paper's model, test rows, a kernel, where its chains are, and where they were (places, chains, width)."""
+    model, test = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows)), tb.datasets.simulate_mars(TEST_ROWS, seed=1)
+    kernel: Any = tb.make_kernel(model, seed=1)
+    streams = Streams.spawn(1, CHAINS)
+    (kernel, state), seconds = timed(tune, kernel, kernel.start(streams), draws, on(streams))
+    state, last = kernel.advance(state, EVERY * AVERAGED, streams)
+    say(f"{rows:,} rows: warm-up took {seconds:.0f} s; log-likelihoods {state.full.value.round(1)}")
+    return model, test, kernel, state.theta, last.theta[::EVERY]
+
+
+def screened(model: tb.MARS, percent: int, walk_from: np.ndarray | None = None) -> Any:
+    """Reversible jump with a subsample of so many percent, or plain; informed, or with a walk tuned from somewhere."""
+    surrogate = tb.Subsample(model.rows.size * percent // 100) if percent else None
+    how: dict[str, Any] = {"method": "two-stage" if percent else "mh", "surrogate": surrogate, "seed": 1}
+    if walk_from is None:
+        return tb.make_kernel(model, **how)
+    kernel, streams = tb.make_kernel(model, proposal="random-walk", **how), Streams.spawn(3, CHAINS)
+    return tune(kernel, kernel.start(streams, theta=walk_from), TUNING, on(streams))[0]
+
+
+def on(streams: Streams) -> Callable[..., tuple[Any, Draws]]:
+    """How warm-up moves chains."""
+    return lambda kernel, state, steps: kernel.advance(state, steps, streams)
+
+
+def samplers(model: tb.MARS, theta: np.ndarray, cells: tb.ReversibleJump) -> dict[str, tb.ReversibleJump]:
+    plain = {"plain, walk": screened(model, 0, theta), "plain, informed": screened(model, 0)}
+    return plain | {f"subsample {percent}%": screened(model, percent) for percent in (5, 1)} | {"cells": cells}
+
+
+def log_odds(model: tb.MARS, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Draws (chain, draw, row) on rows x (d, rows)."""
+    return splines(theta, model.most).each(x).reshape(*theta.shape[:2], -1)
+
+
+def rmse(model: tb.MARS, theta: np.ndarray, test: pd.DataFrame) -> float:
+    """Of posterior mean probabilities, from evenly spaced draws."""
+    some = theta[:, :: -(-CHAINS * theta.shape[1] // KEPT)]
+    chance = expit(log_odds(model, some, test[VARIABLES].to_numpy().T)).mean((0, 1))
+    return float(((chance - test["probability"]) ** 2).mean() ** 0.5)
+
+
+def timed(function: Callable[..., Any], *given: Any) -> tuple[Any, float]:
+    began = time.perf_counter()
+    found = function(*given)
+    return found, time.perf_counter() - began
+
+
+def show(title: str, table: pd.DataFrame, digits: int = 3) -> None:
+    said = table.map(lambda one: one if isinstance(one, str) else "" if np.isnan(one) else f"{one:,.{digits}g}")
+    print(f"\n{title}\n{said.to_string()}", flush=True)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+PARTS: dict[str, Callable[..., None]] = {f.__name__: f for f in (paper, cells, scaling, predictive)}
+
+
+def main() -> None:
+    for part in PARTS:  # each in a process of its own, for its memory
+        subprocess.run([sys.executable, "-m", "benchmarks.mars", part], check=True)
+
+
+def command_line() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mars", description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, function in PARTS.items():
+        part = parts.add_parser(name, help=function.__doc__)
+        for option in inspect.signature(function).parameters.values():
+            value, flag = option.default, f"--{option.name.replace('_', '-')}"
+            kind: dict[str, Any] = {"type": int, "nargs": "+"} if isinstance(value, tuple) else {"type": type(value)}
+            part.add_argument(flag, default=value, help=f"({value})", **kind)
+    options = vars(parser.parse_args())
+    PARTS[options.pop("part")](**options)
+
+
+if __name__ == "__main__":
+    command_line()

@@ -1,0 +1,135 @@
+"""Small spline problems, exact draws from their priors and posteriors, and how kernels for splines are tested."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy import stats
+
+from tallbayes.basis import WIDTH, draw_basis
+from tallbayes.kernels import Streams
+from tallbayes.kernels.reversible_jump import ReversibleJump
+from tallbayes.kernels.reversible_jump_setup import at_reference, reversible_jump
+from tallbayes.models.mars import MARS, splines
+from tallbayes.sheet import Sheets
+from tallbayes.surrogates.cells import Cells
+from tallbayes.surrogates.subsample import Subsample
+
+INTERCEPT_SD = 2.0  # narrower than the model's, so that draws from the prior often fit a few rows
+
+
+@cache
+def tiny_model(rows: int = 8, most: int = 3, seed: int = 4) -> MARS:
+    """A few rows and two variables; every row is a reference row."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2)).round(1)  # some values twice
+    return MARS(x, x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2, max_bases=most, precision=(2.0, 2.0))
+
+
+def larger_model(rows: int = 60, most: int = 4, seed: int = 1) -> MARS:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2))
+    y = rng.random(rows) < 1 / (1 + np.exp(-x[:, 0] + np.maximum(x[:, 1], 0)))
+    return MARS(x, y, max_bases=most, precision=(2.0, 2.0))
+
+
+def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJump:
+    """A kernel of each kind, with a poor surrogate where it has one."""
+    rng = np.random.default_rng(7)
+    half = model.rows.size * 5 // 8
+    if how in ("plain", "plain-walk"):
+        kernel = reversible_jump(model, "mh", None, {"plain-walk": "random-walk"}.get(how), None, rng)
+        kernel = replace(kernel, rounds=3)
+    elif how == "subsample":
+        kernel = replace(reversible_jump(model, "two-stage", Subsample(half), None, None, rng), rounds=3)
+    elif how == "subsample-subchain":
+        kernel = reversible_jump(model, "two-stage", Subsample(half), None, 5, rng)
+    else:
+        cells = reversible_jump(model, "two-stage", Cells(3, 10), "random-walk" if "walk" in how else None, 5, rng)
+        partition = cells.surrogate.partition
+        assert partition is not None
+        start = np.random.default_rng(3)
+        theta = draw_prior(model, 4, start)  # references that differ, as those of chains do
+        sheets = tuple(at_reference(model, partition, theta[i : i + 2]) for i in (0, 2))
+        kernel = replace(cells, surrogate=Sheets("cells", sheets, partition))
+        if how == "plain-joint":
+            kernel = replace(kernel, subchain=0, rounds=3)
+    walk = 0.7 if kernel.law.walk > 0 else 0.0
+    return replace(kernel, law=kernel.law._replace(intercept_sd=INTERCEPT_SD, walk=walk), **changes)
+
+
+KINDS = ("plain", "plain-walk", "plain-joint", "subsample", "subsample-subchain", "cells", "cells-walk")
+
+
+@njit
+def _bases(reference, counts, rng, out, buffer):
+    for i in range(counts.size):
+        for m in range(counts[i]):
+            draw_basis(reference, rng, out[i, m], buffer)
+
+
+def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Parameter vectors from the prior (k uniform), with INTERCEPT_SD."""
+    most, (shape, rate) = model.most, model.precision
+    k = rng.integers(0, most + 1, size)
+    precision = rng.gamma(shape, 1 / rate, size)
+    live = np.arange(most) < k[:, None]
+    beta = np.where(live, rng.standard_normal((size, most)) / np.sqrt(precision)[:, None], 0.0)
+    bases = np.zeros((size, most, WIDTH))
+    _bases(model.reference, k, rng, bases, np.empty(model.reference.x.shape[1]))
+    parts = [k, precision, INTERCEPT_SD * rng.standard_normal(size), *beta.T]
+    return np.concatenate([np.stack(parts, axis=1), bases.reshape(size, -1)], axis=1)
+
+
+def log_likelihood(model: MARS, theta: np.ndarray) -> np.ndarray:
+    """Written with NumPy alone, but for the values of splines."""
+    x, y, _, _ = model.rows.arrays()
+    eta = splines(theta, model.most).each(x)
+    return (y * eta - np.logaddexp(0, eta)).sum(-1)
+
+
+@cache
+def exact_draws(model: MARS, size: int, seed: int, power: float = 1.0) -> np.ndarray:
+    """Independent draws from the posterior: keep a draw from the prior with probability L^power, which is below one."""
+    rng, kept, count = np.random.default_rng([seed, 1]), [], 0
+    while count < size:
+        theta = draw_prior(model, 100_000, rng)
+        kept.append(theta[np.log(rng.random(len(theta))) < power * log_likelihood(model, theta)])
+        count += len(kept[-1])
+    return np.concatenate(kept)[:size]
+
+
+POINTS = np.array([[-1.0, 0.0, 1.5], [0.5, -0.7, 0.2]])  # (variables, points)
+
+
+def views(model: MARS, theta: np.ndarray) -> list[np.ndarray]:
+    """Numbers that tell distributions of splines apart: k first, then continuous ones."""
+    log_odds = splines(theta, model.most).each(POINTS)
+    knots = theta[:, model.most + 3 :].reshape(len(theta), model.most, WIDTH)
+    squares = (theta[:, 3 : model.most + 3] ** 2).sum(1) + 1e-9 * theta[:, 2]  # no ties at k = 0
+    degrees = knots[:, :, 0].sum(1) + 1e-9 * theta[:, 2]
+    return [theta[:, 0], theta[:, 1], *log_odds.T, log_likelihood(model, theta) + 1e-9 * theta[:, 2], squares, degrees]
+
+
+def difference(model: MARS, final: np.ndarray, fresh: np.ndarray) -> float:
+    """Smallest p-value that two samples of parameter vectors have the same law, corrected for their number.
+
+    The number of bases by a chi-squared test, the others by Kolmogorov-Smirnov.
+    """
+    one, two = views(model, final), views(model, fresh)
+    counts = np.array([np.bincount(v[0].astype(int), minlength=model.most + 1) for v in (one, two)])
+    p_values = [stats.chi2_contingency(counts[:, counts.sum(0) > 0]).pvalue]
+    p_values += [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(one[1:], two[1:], strict=True)]
+    return float(min(1.0, len(p_values) * min(p_values)))
+
+
+def departure(kernel: ReversibleJump, steps: int, chains: int, seed: int) -> float:
+    """p-value that chains started in the posterior are still there after some steps."""
+    start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed, kernel.power), [chains])
+    rng = Streams.spawn(seed, chains)
+    state, _ = kernel.advance(kernel.start(rng, theta=start), steps, rng)
+    return difference(kernel.model, state.theta, fresh)

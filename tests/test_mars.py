@@ -1,0 +1,228 @@
+"""Bayesian MARS as its user sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+import tallbayes as tb
+from tallbayes.diagnostics import ess
+from tallbayes.kernels import Draws, Streams
+from tallbayes.kernels.reversible_jump_loop import COEFFICIENTS
+from tallbayes.spline_warmup import _length, _shares
+from tallbayes.warmup import tune
+
+
+def data(rows: int = 1_500, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.normal(50, 10, rows), "dose": rng.random(rows), "noise": rng.normal(size=rows)})
+    frame["sex"] = pd.Categorical(np.where(rng.random(rows) < 0.5, "f", "m"))
+    frame["truth"] = expit(np.abs(frame.age - 50) / 5 - 2 + 2 * frame.dose * (frame.sex == "m"))
+    frame["ill"] = (rng.random(rows) < frame.truth).astype(int)
+    return frame
+
+
+FORMULA = "ill ~ age + dose + noise + sex"
+
+
+@pytest.fixture(scope="module")
+def fit() -> tb.MARSFit:
+    return tb.sample(tb.MARS(FORMULA, data()), draws=200, warmup=150, seed=1, progress=False)
+
+
+def test_a_fit_finds_the_shape_and_the_variables_that_matter(fit):
+    frame = data()
+    assert np.sqrt(((fit.predict(frame)["mean"] - frame.truth) ** 2).mean()) < 0.06
+    table = fit.importance()
+    assert table.index[0] == "age"
+    assert table.loc["noise", "effect"] < 0.3 * table.loc["age", "effect"]
+    assert table.loc["age", "included"] == 1.0
+    effect = fit.effect("age", grids=([30.0, 50.0, 70.0],))["mean"].values
+    assert effect[0] > effect[1] + 1
+    assert effect[2] > effect[1] + 1
+
+
+def test_draws_of_varying_dimension_have_names_and_shapes(fit):
+    posterior = fit.posterior
+    assert posterior["bases"].dims == ("chain", "draw")
+    assert posterior["beta"].dims == ("chain", "draw", "term")
+    sizes = posterior["bases"].values
+    assert sizes.min() < sizes.max()
+    assert np.array_equal(np.isfinite(posterior["beta"].values).sum(2), sizes + 1)
+    assert np.array_equal((posterior["basis"].values >= 0).sum(2), sizes)
+    assert list(fit.summary().index[:3]) == ["bases", "lambda", "log_odds[0]"]
+    assert np.isfinite(fit.sample_stats["log_likelihood"].values).all()
+    assert np.allclose(fit.log_odds(data().head(5)).shape, (4, 200, 5))
+    assert ess(fit.log_odds(data().head(5))).shape == (5,)
+
+
+def test_watched_log_odds_are_those_of_the_draws(fit):
+    again = fit._all[0].each(fit.table["points"].values.T).reshape(4, 200, -1)
+    assert np.array_equal(again, fit.posterior["log_odds"].values)
+
+
+def test_a_saved_fit_predicts_the_same(fit, tmp_path):
+    fit.save(tmp_path / "fit.nc")
+    again = tb.load(tmp_path / "fit.nc")
+    assert isinstance(again, tb.MARSFit)
+    new = data(50, seed=3)
+    pd.testing.assert_frame_equal(again.predict(new), fit.predict(new))
+    pd.testing.assert_frame_equal(again.importance(), fit.importance())
+    assert again.effect("age", "dose").identical(fit.effect("age", "dose"))
+    assert repr(again) == repr(fit)
+    assert list(fit.to_arviz().children) == ["posterior", "sample_stats", "constant_data"]
+
+
+def test_predictions_have_intervals_and_the_index_of_the_rows(fit):
+    new = data(30, seed=4).set_index(pd.Index(range(100, 130)))
+    table = fit.predict(new, interval=0.8)
+    assert list(table.columns) == ["mean", "eti80_lb", "eti80_ub"]
+    assert table.index.equals(new.index)
+    assert (table["eti80_lb"] < table["mean"]).all()
+    assert (table["mean"] < table["eti80_ub"]).all()
+
+
+def test_a_printed_fit_says_how_it_went(fit):
+    text = repr(fit)
+    for said in ("two-stage reversible jump, exact", "log_odds[0]", "age", "included", "and 12 more log-odds"):
+        assert said in text
+    assert fit._repr_html_().count("<table") == 1
+    assert fit.stats["exact"] is True
+    assert fit.stats["surrogate"] == "Cells(count=4096, pairs=4000)"
+    assert fit.stats["rows_per_draw"] == pytest.approx(1_500, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("mh", {}),
+        ("mh", {"proposal": "random-walk"}),
+        ("two-stage", {"surrogate": tb.Subsample(200)}),
+        ("two-stage", {"surrogate": tb.Subsample(200), "proposal": "random-walk", "subchain": 3}),
+        ("two-stage", {"surrogate": tb.Cells(64, 100), "proposal": "random-walk"}),
+        ("auto", {"surrogate": tb.Cells(64, 100), "subchain": 7}),
+    ],
+)
+def test_every_sampler_runs_from_a_matrix(method, options):
+    frame = data(400)
+    model = tb.MARS(frame[["age", "dose"]].to_numpy(), frame.ill.to_numpy(), names=["age", "dose"], max_bases=5)
+    kernel = tb.make_kernel(model, method, seed=1, **options)
+    fit = tb.sample(kernel, draws=30, chains=2, seed=1, warmup=40, progress=False)
+    assert fit.variables == ("age", "dose")
+    assert 0 < fit.stats["acceptance"]["stage 1"] <= 1
+    assert fit.predict(frame).shape == (400, 3)
+    if "subchain" in options:
+        assert fit.stats["subchain"] == options["subchain"]
+
+
+def test_the_same_seed_gives_the_same_draws():
+    frame = data(300)
+    runs = [tb.sample(tb.MARS(FORMULA, frame), draws=20, warmup=30, chains=2, seed=5, progress=False) for _ in range(2)]
+    assert runs[0].posterior.identical(runs[1].posterior)
+
+
+def test_sampling_stops_when_there_are_enough_effective_draws():
+    frame = data(300)
+    model = tb.MARS("ill ~ age", frame, max_bases=3)
+    fit = tb.sample(model, draws=4_000, target_ess=30, warmup=60, chains=2, seed=5, progress=False)
+    assert fit.posterior.sizes["draw"] < 4_000
+    assert ess(fit.draws).min() >= 30
+
+
+def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
+    frame = data(3_000)
+    model = tb.MARS(FORMULA, frame)
+    kernel = tb.make_kernel(model, proposal="random-walk", seed=1)
+    before = kernel.law.walk
+    fit = tb.sample(kernel, draws=40, warmup=200, chains=2, seed=1, progress=False)
+    assert fit.stats["subchain"] != kernel.subchain
+    assert fit.stats["acceptance"]["stage 2"] > 0.2
+    rng = Streams.spawn(1, 2)
+    tuned, state = tune(kernel, kernel.start(rng), 200, lambda k, s, n: k.advance(s, n, rng))
+    assert tuned.law.walk != before
+    tally = tuned.advance(state, 100, rng)[0].tally - state.tally
+    tried, accepted = tally[:, COEFFICIENTS].sum(0)
+    assert 0.1 < accepted / tried < 0.6
+    assert tuned.power == 1.0
+
+
+def test_the_best_length_weighs_acceptance_against_the_pass():
+    frame = data(300)
+    kernel = tb.make_kernel(tb.MARS(FORMULA, frame), seed=1)
+    seen = Draws.empty(50, 1, 2, 3)
+    seen.accepted[:] = True
+    assert _length(kernel, seen) > kernel.subchain
+    seen.accepted[:] = False
+    assert _length(kernel, seen) < kernel.subchain
+    assert _shares(10, 4) == [2, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        (("ill ~ age + (1 | sex)", "frame"), {}, "group"),
+        (("ill ~ 1", "frame"), {}, "at least one variable"),
+        (("age ~ dose", "frame"), {}, "'age'"),
+        (([[1.0], [2.0]], [0, 1, 1]), {}, "must be"),
+        (([[1.0], [np.nan]], [0, 1]), {}, "missing"),
+        (([[1.0], [2.0]], [0, 1]), {"names": ["a", "b"]}, "different names"),
+        (("ill ~ age", "frame"), {"max_bases": 0}, "max_bases"),
+        (("ill ~ age", "frame"), {"max_interaction": 1.5}, "max_interaction"),
+        (("ill ~ age", "frame"), {"max_interaction": 4}, "at most 3"),
+        (("ill ~ age", "frame"), {"precision": (0.0, 1.0)}, "precision"),
+        (("ill ~ age", "frame"), {"expected_bases": -1.0}, "expected_bases"),
+        (("ill ~ age", "frame"), {"memory": -1.0}, "memory"),
+        (([[1.0], [1.0], [1.0]], [0, 1, 1]), {}, "differ"),
+    ],
+)
+def test_bad_input_is_refused(arguments, options, said):
+    first, second = arguments
+    with pytest.raises(ValueError, match=said):
+        tb.MARS(first, data(50) if isinstance(second, str) else second, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"method": "thinned"}, ValueError, "not for splines"),
+        ({"method": "consensus"}, ValueError, "not for splines"),
+        ({"shards": 3}, ValueError, "shards is not for splines"),
+        ({"surrogate": tb.Taylor()}, TypeError, "tb.Cells or tb.Subsample"),
+        ({"method": "mh", "surrogate": tb.Cells()}, ValueError, "takes no surrogate"),
+        ({"method": "mh", "subchain": 3}, ValueError, "takes no subchain"),
+        ({"proposal": "independence"}, ValueError, "informed, random-walk"),
+        ({"surrogate": tb.Subsample(1_000)}, ValueError, "only 50"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, error, said):
+    with pytest.raises(error, match=said):
+        tb.make_kernel(tb.MARS("ill ~ age", data(50)), **options)
+
+
+def test_wrong_questions_to_a_fit_are_refused(fit):
+    with pytest.raises(ValueError, match="no variable 'agee'"):
+        fit.effect("agee")
+    with pytest.raises(ValueError, match="one variable or of two"):
+        fit.effect("age", "age")
+    with pytest.raises(ValueError, match="without an offset"):
+        fit.predict(data(3), offset=1.0)
+    with pytest.raises(ValueError, match="interval"):
+        fit.predict(data(3), interval=1.0)
+    model = tb.MARS(np.random.default_rng(0).random((40, 2)), np.arange(40) % 2, max_bases=2)
+    small = tb.sample(model, draws=4, warmup=4, chains=1, seed=0, progress=False)
+    with pytest.raises(ValueError, match="2 variables"):
+        small.predict(np.zeros((3, 5)))
+    with pytest.raises(ValueError, match="missing"):
+        small.predict([[np.nan, 0.0]])
+
+
+def test_the_prior_of_the_number_of_bases_may_be_poisson():
+    model = tb.MARS("ill ~ age", data(60), max_bases=4, expected_bases=2.0)
+    ratio = np.exp(np.diff(model.log_k))
+    assert np.allclose(ratio, 2.0 / np.arange(1, 5))
+
+
+def test_a_variable_with_two_values_has_an_effect_at_both(fit):
+    assert fit.effect("sex[T.m]")["sex[T.m]"].values.tolist() == [0.0, 1.0]

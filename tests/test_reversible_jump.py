@@ -1,0 +1,285 @@
+"""Reversible jump through the harness: prior recovery, posteriors known exactly, and kernels broken on purpose."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import harness
+import numba
+import numpy as np
+import pytest
+import splines as small
+from harness import FALSE_ALARM
+from scipy import stats
+
+from tallbayes.basis import KNOT, SIGN, VARIABLE, WIDTH
+from tallbayes.kernels import Draws, Streams, reversible_jump
+from tallbayes.kernels.reversible_jump import ReversibleJump, _on
+from tallbayes.kernels.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, propose
+from tallbayes.kernels.reversible_jump_setup import at_reference
+from tallbayes.models.glm import GLM
+from tallbayes.models.mars import MARS
+from tallbayes.priors import Normal
+from tallbayes.sheet import Sheet, Sheets
+
+CHAINS, STEPS = 1_200, 4
+FAST = ("plain", "plain-joint", "subsample", "cells")
+KINDS = [how if how in FAST else pytest.param(how, marks=pytest.mark.long) for how in small.KINDS]
+ONLY_COEFFICIENTS = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+
+
+# --- the likelihood switched off ---
+
+
+@pytest.mark.parametrize("joint", [0.0, 0.7])
+@pytest.mark.parametrize("walk", [0.0, 0.5])
+def test_without_a_likelihood_the_prior_comes_back_from_anywhere(joint, walk):
+    model = small.tiny_model()
+    nothing = Sheet.of_rows(model.reference.x, model.reference_sheet.y, np.zeros(8))
+    law = small.kernel_for(model, "plain").law._replace(joint=joint, walk=walk, wide=1.1)
+    chains, moves = 400, 2_000
+    found = []
+    for chain in range(chains):
+        place, rng = _on(nothing, law, model.nothing), np.random.default_rng([5, chain])
+        proposal, tally = Proposal.empty(3, 8, 8), np.zeros((6, 2), np.int64)
+        explore(nothing, law, place, proposal, moves, rng, tally)
+        found.append(np.concatenate([place.head, place.coefficients, place.bases.ravel()]))
+    theta = np.array(found)
+    # Independent chains: the number of bases is uniform, at 0 and at the largest too, and lambda has its Gamma prior.
+    assert stats.chisquare(np.bincount(theta[:, 0].astype(int), minlength=4)).pvalue > FALSE_ALARM
+    assert stats.kstest(theta[:, 1], stats.gamma(2, scale=1 / 2).cdf).pvalue > FALSE_ALARM
+    assert small.difference(model, theta, small.draw_prior(model, 20_000, np.random.default_rng(6))) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("how", ["plain", "plain-walk", "plain-joint"])
+def test_informed_proposals_keep_the_prior_where_the_likelihood_has_power_zero(how):
+    # The sheet still says where coefficients should be: every density of a proposal must be paid back.
+    assert small.departure(small.kernel_for(small.tiny_model(), how, power=0.0), STEPS, CHAINS, 1) > FALSE_ALARM
+
+
+# --- start in the posterior, stay there ---
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_chains_that_start_in_the_posterior_stay_there(how):
+    kernel = small.kernel_for(small.tiny_model(), how)
+    assert small.departure(kernel, STEPS, CHAINS, 2) > FALSE_ALARM
+
+
+def test_a_likelihood_to_a_power_is_sampled_as_such():
+    model = small.tiny_model()
+    kernel = small.kernel_for(model, "cells", power=0.4)
+    sheets = tuple(sheet._replace(weights=0.4 * sheet.weights) for sheet in kernel.surrogate.each)
+    kernel = replace(kernel, surrogate=Sheets("cells", sheets, kernel.surrogate.partition))
+    assert small.departure(kernel, STEPS, CHAINS, 3) > FALSE_ALARM
+
+
+class _Altered:
+    """`propose`, and then something wrong."""
+
+    def __init__(self, kinds: tuple[int, ...], log_factor: float | None) -> None:
+        self.kinds, self.log_factor = kinds, log_factor
+
+    def __call__(self, sheet: Any, law: Any, place: Any, rng: Any, proposal: Any) -> None:
+        propose(sheet, law, place, rng, proposal)
+        if proposal.kind[0] in self.kinds:
+            proposal.facts[0] = 0.0 if self.log_factor is None else proposal.facts[0] + self.log_factor
+
+
+@pytest.mark.parametrize(
+    ("how", "kinds", "log_factor"),
+    [
+        ("plain", (BIRTH,), np.log(3)),  # as if the place of a new basis in the list did not cancel
+        pytest.param("subsample", (DEATH,), -np.log(2), marks=pytest.mark.long),
+        pytest.param("plain", (BIRTH, DEATH), None, marks=pytest.mark.long),  # prior and density dropped
+        ("plain", (CHANGE, VARY), None),
+    ],
+)
+def test_a_wrong_ratio_is_noticed(monkeypatch, how, kinds, log_factor):
+    monkeypatch.setattr(reversible_jump, "propose", _Altered(kinds, log_factor))
+    kernel = replace(small.kernel_for(small.tiny_model(), how), rounds=8)
+    assert small.departure(kernel, STEPS, 2 * CHAINS, 2) < FALSE_ALARM
+
+
+def test_a_wrong_prior_of_the_number_of_bases_is_noticed():
+    kernel = small.kernel_for(small.tiny_model(), "cells")
+    tilted = kernel.law._replace(log_k=0.5 * np.arange(4))
+    assert small.departure(replace(kernel, law=tilted), 4 * STEPS, CHAINS, 2) < FALSE_ALARM
+
+
+class _NeverDecides(ReversibleJump):
+    """Takes whatever the surrogate leads to."""
+
+    def _decide(self, *arguments: Any) -> bool:
+        super()._decide(*arguments)
+        return arguments[1] is not None
+
+
+class _ForgetsTheSurrogate(ReversibleJump):
+    """Decides by the full likelihood alone, though stage 1 has already looked at the surrogate's."""
+
+    def _explore(self, *arguments: Any) -> Any:
+        return super()._explore(*arguments)._replace(log_ratio=0.0)
+
+
+@pytest.mark.parametrize("broken", [_NeverDecides, _ForgetsTheSurrogate])
+@pytest.mark.parametrize("how", ["cells", pytest.param("subsample-subchain", marks=pytest.mark.long)])
+def test_a_second_stage_that_errs_is_noticed(broken, how):
+    sound = small.kernel_for(small.tiny_model(), how)
+    kernel = broken(sound.model, sound.law, sound.surrogate, sound.subchain)
+    assert small.departure(kernel, 3 * STEPS, 3 * CHAINS, 2) < FALSE_ALARM
+
+
+# --- a fixed structure, by quadrature ---
+
+
+def _fixed() -> tuple[MARS, GLM, np.ndarray]:
+    """One basis and lambda = 0.7 that never change, and the same model as a regression on its column."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(14, 2))
+    y = (x[:, 0] > 0.3).astype(float)
+    y[0] = 1 - y[0]
+    model = MARS(x, y, max_bases=1)
+    theta = np.zeros(model.width)
+    theta[:2] = 1.0, 0.7
+    basis = theta[4:]
+    basis[0], basis[VARIABLE], basis[SIGN], basis[KNOT] = 1.0, 0.0, 1.0, np.sort(x[:, 0])[3]
+    column = np.maximum(x[:, 0] - basis[KNOT], 0.0)
+    basis[WIDTH - 2], basis[WIDTH - 1] = column.mean(), column.std()
+    design = np.column_stack([np.ones(14), (column - column.mean()) / column.std()])
+    prior = {"x0": Normal(0.0, small.INTERCEPT_SD), "x1": Normal(0.0, 0.7**-0.5)}
+    return model, GLM.from_arrays(design, y, prior=prior), theta
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how):
+    model, same, theta = _fixed()
+    kernel = small.kernel_for(model, how)
+    kernel = replace(kernel, law=kernel.law._replace(moves=ONLY_COEFFICIENTS))
+    chains, draws = 40, 200
+    start = np.tile(theta, (chains, 1))
+    start[:, 2:4] = harness.exact_draws(same, chains, 8)
+    rng = Streams.spawn(8, chains)
+    drawn = kernel.advance(kernel.start(rng, theta=start), draws, rng)[1].theta[..., 2:4]
+    truth, scores = harness.Quadrature.of(same), []
+    for j in range(2):
+        grid = truth.grid[:, j]
+        pairs = [(drawn[..., j], grid), (drawn[..., j] ** 2, grid**2)]
+        cuts = [truth.quantile(j, level) for level in (0.01, 0.05, 0.5, 0.95, 0.99)]
+        pairs += [(drawn[..., j] <= cut, grid <= cut) for cut in cuts]
+        for values, on_grid in pairs:
+            average = values.mean(0)
+            error = average.std(ddof=1) / np.sqrt(chains)
+            scores.append(abs(average.mean() - truth.expectation(on_grid)) / error)
+    assert max(scores) < harness.z_limit(chains)
+
+
+# --- one stage against two ---
+
+
+def test_one_stage_and_two_agree_on_small_data():
+    model, chains, runs = small.larger_model(), 24, {}
+    for how, draws in (("plain", 120), ("plain-joint", 120), ("subsample", 160), ("cells", 240)):
+        kernel, rng = small.kernel_for(model, how), Streams.spawn(9, chains)
+        kernel = replace(kernel, rounds=10 if kernel.subchain < 2 else 1, law=kernel.law._replace(intercept_sd=10.0))
+        if how == "cells":
+            partition = kernel.surrogate.partition
+            assert partition is not None
+            sheet = at_reference(model, partition, kernel.start(rng).theta)
+            kernel = replace(kernel, surrogate=Sheets("cells", (sheet,), partition), subchain=10)
+        state, _ = kernel.advance(kernel.start(rng), draws // 4, rng)
+        runs[how] = model.watched(kernel.advance(state, draws, rng)[1].theta.swapaxes(0, 1)).mean(1)
+    limit = stats.t.isf(FALSE_ALARM / (2 * 3 * 22), chains - 1)
+    for how in ("plain-joint", "subsample", "cells"):
+        a, b = runs["plain"], runs[how]
+        z = (a.mean(0) - b.mean(0)) / np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / chains)
+        assert np.abs(z).max() < limit, how
+
+
+def test_with_all_rows_as_the_surrogate_two_stages_are_one():
+    model = small.larger_model()
+    x, y, _, _ = model.rows.arrays()
+    sheets = Sheets("all", (Sheet.of_rows(x, y, np.ones(y.size)),))
+    plain = replace(small.kernel_for(model, "plain"), surrogate=sheets)
+    plain = replace(plain, law=plain.law._replace(wide=1.5))
+    one, two = (harness.some_draws(kernel, [40]) for kernel in (plain, replace(plain, subchain=1)))
+    assert np.array_equal(one.theta, two.theta)
+    assert two.accepted.any()
+    assert np.abs(two.log_second[two.decided]).max() < 1e-9  # nothing is left for the second stage
+
+
+# --- what does not change the draws, and what passes the door ---
+
+
+@pytest.mark.parametrize("how", small.KINDS)
+def test_draws_do_not_depend_on_how_steps_are_split(how):
+    kernel = small.kernel_for(small.larger_model(), how)
+    assert harness.same(harness.some_draws(kernel, [12]), harness.some_draws(kernel, [5, 1, 6]))
+
+
+@pytest.mark.parametrize("how", ["plain", "cells"])
+def test_a_run_that_was_stopped_and_saved_goes_on_as_if_it_had_not_been(how):
+    kernel = small.kernel_for(small.larger_model(), how)
+    rng = Streams.spawn(3, 2)
+    state, first = kernel.advance(kernel.start(rng), 7, rng)
+    saved = pickle.dumps((state, rng))
+    state, rng = pickle.loads(saved)
+    _, second = kernel.advance(state, 505, rng)  # beyond a refresh
+    broken = Draws(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+    assert harness.same(broken, harness.some_draws(kernel, [512]))
+
+
+@pytest.mark.parametrize("how", ["plain", "subsample", "cells"])
+def test_the_memory_for_columns_changes_no_number(how):
+    model = small.larger_model(300)
+    kernel, drawn = small.kernel_for(model, how), []
+    for memory in (1e9, 0.0, 3 * 8 * 300):  # all columns, none, three of them
+        model.memory = memory
+        drawn.append(harness.some_draws(kernel, [60]))
+    assert drawn[0].accepted.any()
+    assert harness.same(drawn[0], drawn[1])
+    assert harness.same(drawn[0], drawn[2])
+
+
+def test_draws_have_the_same_bits_for_any_number_of_threads():
+    model = small.larger_model(200_000)
+    kernel, drawn = small.kernel_for(model, "cells"), []
+    before = numba.get_num_threads()
+    for threads in (1, 2):
+        numba.set_num_threads(min(threads, before))
+        drawn.append(harness.some_draws(kernel, [4]))
+    numba.set_num_threads(before)
+    assert harness.same(*drawn)
+
+
+@pytest.mark.parametrize("how", ["plain", "subsample", "cells"])
+def test_rows_are_counted_as_they_pass(monkeypatch, how):
+    from tallbayes import spline_track
+
+    model = small.larger_model()
+    kernel, rng, passed = small.kernel_for(model, how), Streams.spawn(3, 2), []
+    state = kernel.start(rng)
+    compiled = spline_track.serial_moved_spline
+    monkeypatch.setattr(spline_track, "serial_moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
+    before, screened = model.rows.touched, kernel.surrogate.touched
+    _, draws = kernel.advance(state, 20, rng)
+    assert model.rows.touched - before == sum(passed) > 0
+    moves = 20 * 2 * kernel.rounds * max(1, kernel.subchain)
+    assert kernel.surrogate.touched - screened == moves * kernel.surrogate.of(0).weights.size
+    if how != "plain":  # the column of a basis that stage 1 turns down is never computed on all rows
+        assert len(passed) == draws.decided.sum() <= draws.screened.sum() < draws.screened.size or kernel.subchain > 1
+
+
+def test_impossible_moves_do_nothing():
+    model = small.tiny_model()
+    sheet, law = model.reference_sheet, small.kernel_for(model, "plain").law
+    place, proposal = _on(sheet, law, model.nothing), Proposal.empty(3, 8, 8)
+    for kind, moves in ((DEATH, [0, 1, 1, 1, 1, 1]), (CHANGE, [0, 0, 1, 1, 1, 1]), (VARY, [0, 0, 0, 1, 1, 1])):
+        propose(sheet, law._replace(moves=np.array(moves, float)), place, np.random.default_rng(0), proposal)
+        assert proposal.kind[0] == NOTHING, kind
+    full = small.exact_draws(model, 2_000, 1)
+    place = _on(sheet, law, full[full[:, 0] == 3][0])
+    propose(sheet, law._replace(moves=np.ones(6)), place, np.random.default_rng(0), proposal)
+    assert proposal.kind[0] == NOTHING
