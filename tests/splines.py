@@ -58,7 +58,7 @@ def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJump:
         kernel = replace(cells, surrogate=Sheets("cells", sheets, partition))
         if how == "plain-joint":
             kernel = replace(kernel, subchain=0, rounds=3)
-    walk = 0.7 if kernel.law.walk > 0 else 0.0
+    walk = 1.2 if kernel.law.walk > 0 else 0.0
     return replace(kernel, law=kernel.law._replace(intercept_sd=INTERCEPT_SD, walk=walk), **changes)
 
 

@@ -47,13 +47,13 @@ def test_a_fit_finds_the_shape_and_the_variables_that_matter(fit):
 def test_draws_of_varying_dimension_have_names_and_shapes(fit):
     posterior = fit.posterior
     assert posterior["bases"].dims == ("chain", "draw")
-    assert posterior["beta"].dims == ("chain", "draw", "term")
+    assert fit.splines["beta"].dims == ("chain", "draw", "term")
     sizes = posterior["bases"].values
     assert sizes.min() < sizes.max()
-    assert np.array_equal(np.isfinite(posterior["beta"].values).sum(2), sizes + 1)
-    assert np.array_equal((posterior["basis"].values >= 0).sum(2), sizes)
-    assert list(fit.summary().index[:3]) == ["bases", "lambda", "log_odds[0]"]
-    assert np.isfinite(fit.sample_stats["log_likelihood"].values).all()
+    assert np.array_equal(np.isfinite(fit.splines["beta"].values).sum(2), sizes + 1)
+    assert np.array_equal((fit.splines["basis"].values >= 0).sum(2), sizes)
+    assert list(fit.summary().index[:3]) == ["bases", "precision", "log_odds[0]"]
+    assert np.isfinite(fit.sample_stats["total_log_likelihood"].values).all()
     assert np.allclose(fit.log_odds(data().head(5)).shape, (4, 200, 5))
     assert ess(fit.log_odds(data().head(5))).shape == (5,)
 
@@ -72,7 +72,7 @@ def test_a_saved_fit_predicts_the_same(fit, tmp_path):
     pd.testing.assert_frame_equal(again.importance(), fit.importance())
     assert again.effect("age", "dose").identical(fit.effect("age", "dose"))
     assert repr(again) == repr(fit)
-    assert list(fit.to_arviz().children) == ["posterior", "sample_stats", "constant_data"]
+    assert list(fit.to_arviz().children) == ["posterior", "sample_stats", "splines", "constant_data"]
 
 
 def test_predictions_have_intervals_and_the_index_of_the_rows(fit):
@@ -88,7 +88,7 @@ def test_a_printed_fit_says_how_it_went(fit):
     text = repr(fit)
     for said in ("two-stage reversible jump, exact", "log_odds[0]", "age", "included", "and 12 more log-odds"):
         assert said in text
-    assert fit._repr_html_().count("<table") == 1
+    assert fit._repr_html_().count("<table") == 2
     assert fit.stats["exact"] is True
     assert fit.stats["surrogate"] == "Cells(count=4096, pairs=4000)"
     assert fit.stats["rows_per_draw"] == pytest.approx(1_500, rel=0.01)
@@ -152,7 +152,7 @@ def test_the_best_length_weighs_acceptance_against_the_pass():
     frame = data(300)
     kernel = tb.make_kernel(tb.MARS(FORMULA, frame), seed=1)
     seen = Draws.empty(50, 1, 2, 3)
-    seen.accepted[:] = True
+    seen.accepted[:], seen.decided[:] = True, True
     assert _length(kernel, seen) > kernel.subchain
     seen.accepted[:] = False
     assert _length(kernel, seen) < kernel.subchain
@@ -175,6 +175,8 @@ def test_the_best_length_weighs_acceptance_against_the_pass():
         (("ill ~ age", "frame"), {"expected_bases": -1.0}, "expected_bases"),
         (("ill ~ age", "frame"), {"memory": -1.0}, "memory"),
         (([[1.0], [1.0], [1.0]], [0, 1, 1]), {}, "differ"),
+        ((np.eye(400)[:, :2], np.arange(400) % 2), {}, "almost constant"),
+        (("ill ~ age", "frame"), {"names": ["a"]}, "names of its own"),
     ],
 )
 def test_bad_input_is_refused(arguments, options, said):
@@ -194,6 +196,8 @@ def test_bad_input_is_refused(arguments, options, said):
         ({"method": "mh", "subchain": 3}, ValueError, "takes no subchain"),
         ({"proposal": "independence"}, ValueError, "informed, random-walk"),
         ({"surrogate": tb.Subsample(1_000)}, ValueError, "only 50"),
+        ({"subchain": -5}, ValueError, "whole number"),
+        ({"subchain": 2.5}, ValueError, "whole number"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, error, said):
@@ -208,6 +212,10 @@ def test_wrong_questions_to_a_fit_are_refused(fit):
         fit.effect("age", "age")
     with pytest.raises(ValueError, match="without an offset"):
         fit.predict(data(3), offset=1.0)
+    with pytest.raises(ValueError, match="list of values for each of 'age', 'dose'"):
+        fit.effect("age", "dose", grids=([1.0, 2.0],))
+    with pytest.raises(ValueError, match="interval"):
+        fit.effect("age", interval=94)
     with pytest.raises(ValueError, match="interval"):
         fit.predict(data(3), interval=1.0)
     model = tb.MARS(np.random.default_rng(0).random((40, 2)), np.arange(40) % 2, max_bases=2)
@@ -226,3 +234,40 @@ def test_the_prior_of_the_number_of_bases_may_be_poisson():
 
 def test_a_variable_with_two_values_has_an_effect_at_both(fit):
     assert fit.effect("sex[T.m]")["sex[T.m]"].values.tolist() == [0.0, 1.0]
+
+
+def test_a_constant_variable_is_named_and_does_no_harm():
+    frame = data(300)
+    frame["always"] = 0.1
+    with pytest.warns(UserWarning, match="'always' is constant among the 300 reference rows"):
+        model = tb.MARS("ill ~ age + always", frame)
+    assert len(model.rows.partition(64, 10, 0).outcome) > 64
+
+
+def test_columns_of_a_frame_are_found_by_name():
+    frame = data(300)
+    X = frame[["age", "dose"]]
+    fit = tb.sample(tb.MARS(X, frame.ill, max_bases=4), draws=20, warmup=40, chains=2, seed=1, progress=False)
+    assert fit.variables == ("age", "dose")
+    pd.testing.assert_frame_equal(fit.predict(X), fit.predict(frame[["dose", "noise", "age"]]))
+    with pytest.raises(ValueError, match="no column 'dose'"):
+        fit.predict(frame[["age", "noise"]])
+
+
+def test_a_number_of_bases_at_its_limit_is_told():
+    frame = data(1_500)
+    model = tb.MARS("ill ~ age", frame, max_bases=1)
+    fit = tb.sample(model, draws=200, target_ess=50, warmup=60, chains=2, seed=1, progress=False)
+    assert any("raise max_bases above 1" in said for said in fit.problems())
+    assert not any("never" in said for said in fit.problems())
+
+
+def test_rows_far_out_do_not_take_the_cells_from_the_others():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 5_000))
+    x[0, 7] = 1e9
+    partition = tb.MARS(x.T, x[1] > 0).rows.partition(64, 100, 0)
+    spread = [
+        np.ptp(x[0, partition.codes == code]) for code in range(partition.outcome.size) if code != partition.codes[7]
+    ]
+    assert np.median(spread) < 2.0

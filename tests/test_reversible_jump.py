@@ -13,16 +13,21 @@ import pytest
 import splines as small
 from harness import FALSE_ALARM
 from scipy import stats
+from test_calibration import uniformity
 
 from tallbayes.basis import KNOT, SIGN, VARIABLE, WIDTH
 from tallbayes.kernels import Draws, Streams, reversible_jump
+from tallbayes.kernels import reversible_jump_setup as setup
 from tallbayes.kernels.reversible_jump import ReversibleJump, _on
-from tallbayes.kernels.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, propose
+from tallbayes.kernels.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
 from tallbayes.kernels.reversible_jump_setup import at_reference
 from tallbayes.models.glm import GLM
-from tallbayes.models.mars import MARS
+from tallbayes.models.mars import MARS, splines
 from tallbayes.priors import Normal
+from tallbayes.rows import MemoryRows
 from tallbayes.sheet import Sheet, Sheets
+from tallbayes.surrogates.cells import Cells
+from tallbayes.warmup import tune
 
 CHAINS, STEPS = 1_200, 4
 FAST = ("plain", "plain-joint", "subsample", "cells")
@@ -243,7 +248,8 @@ def test_the_memory_for_columns_changes_no_number(how):
     assert harness.same(drawn[0], drawn[2])
 
 
-def test_draws_have_the_same_bits_for_any_number_of_threads():
+def test_draws_have_the_same_bits_for_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(reversible_jump, "LITTLE", 0)
     model = small.larger_model(200_000)
     kernel, drawn = small.kernel_for(model, "cells"), []
     before = numba.get_num_threads()
@@ -272,6 +278,27 @@ def test_rows_are_counted_as_they_pass(monkeypatch, how):
         assert len(passed) == draws.decided.sum() <= draws.screened.sum() < draws.screened.size or kernel.subchain > 1
 
 
+def test_a_death_pays_back_what_the_birth_has_cost():
+    model = small.larger_model()
+    sheet, law = model.reference_sheet, small.kernel_for(model, "plain").law
+    births, deaths = (law._replace(moves=np.array(moves, float)) for moves in ([1] * 6, [0, 1, 1, 1, 1, 1]))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        theta = small.draw_prior(model, 1, rng)[0]
+        place, proposal = _on(sheet, law, theta), Proposal.empty(4, 60, 60)
+        if theta[0] == 4:
+            continue
+        before = place.value[0]
+        propose(sheet, births, place, rng, proposal)
+        cost = proposal.facts[0] + proposal.facts[1] - before
+        make(sheet, law, place, proposal)
+        proposal.kind[1] = -1
+        while proposal.kind[1] != theta[0]:  # until the very basis that was born is the one to die
+            propose(sheet, deaths, place, rng, proposal)
+        assert np.isclose(proposal.facts[0] + proposal.facts[1] - place.value[0], -cost, atol=1e-6)
+        assert np.isclose(proposal.facts[1], before)
+
+
 def test_impossible_moves_do_nothing():
     model = small.tiny_model()
     sheet, law = model.reference_sheet, small.kernel_for(model, "plain").law
@@ -283,3 +310,41 @@ def test_impossible_moves_do_nothing():
     place = _on(sheet, law, full[full[:, 0] == 3][0])
     propose(sheet, law._replace(moves=np.ones(6)), place, np.random.default_rng(0), proposal)
     assert proposal.kind[0] == NOTHING
+
+
+# --- simulation-based calibration ---
+
+
+def _ranks(repeats: int, log_k: np.ndarray) -> np.ndarray:
+    """Ranks of the true k, lambda and log-odds among 99 draws, over data simulated from the prior with k uniform."""
+    model, rng, found = small.larger_model(most=log_k.size - 1), np.random.default_rng(20), []
+    x = model.rows.arrays()[0]
+    for seed in range(repeats):
+        truth = small.draw_prior(model, 1, rng)
+        eta = splines(truth, model.most).each(x)[0]
+        y = (rng.random(eta.size) < 1 / (1 + np.exp(-eta))).astype(float)
+        model.rows = MemoryRows(x, y)
+        model.reference_sheet = model.reference_sheet._replace(y=y)  # all rows are reference rows
+        kernel = setup.reversible_jump(model, "auto", Cells(20, 60), None, None, rng)
+        kernel = replace(kernel, law=kernel.law._replace(intercept_sd=small.INTERCEPT_SD, log_k=log_k))
+        streams = Streams.spawn(seed, 1)
+
+        def advance(kernel: Any, state: Any, steps: int, streams: Streams = streams) -> Any:
+            return kernel.advance(state, steps, streams)
+
+        kernel, state = tune(kernel, kernel.start(streams), 150, advance)
+        theta = kernel.advance(state, 396, streams)[1].theta[::4, 0]
+        drawn, true = (np.array(small.views(model, t)[:5]).T for t in (theta, truth))
+        ties = rng.random(drawn.shape) < rng.random()  # of k, broken at random
+        found.append(((drawn < true) | ((drawn == true) & ties)).sum(0))
+    return np.array(found)
+
+
+@pytest.mark.long
+def test_simulation_based_calibration():
+    assert uniformity(_ranks(250, np.zeros(5))) > FALSE_ALARM
+
+
+@pytest.mark.long
+def test_simulation_based_calibration_sees_a_wrong_prior():
+    assert uniformity(_ranks(250, -0.9 * np.arange(5.0))) < FALSE_ALARM

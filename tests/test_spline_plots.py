@@ -180,7 +180,7 @@ def test_an_interaction_with_a_first_variable_of_few_values_has_points_side_by_s
 
 def test_a_spline_without_any_effect_is_drawn():
     fit = example_mars()
-    fit.posterior["beta"][..., 0], fit.posterior["beta"][..., 1:] = -1.0, 0.0
+    fit.splines["beta"][..., 0], fit.splines["beta"][..., 1:] = -1.0, 0.0
     fit.table["effects"][:] = 0.0
     rendered(tb.plots.importance(fit))
     rendered(tb.plots.effects(fit))

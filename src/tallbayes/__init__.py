@@ -43,7 +43,6 @@ __all__ = [
     "HalfNormal",
     "Hierarchical",
     "InverseSquare",
-    "MARSClassifier",
     "MARSFit",
     "Metropolis",
     "Normal",
@@ -75,7 +74,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """MARSClassifier is imported when it is asked for: it needs scikit-learn, which is optional and slow to import."""
     if name == "MARSClassifier":
-        from tallbayes.classifier import MARSClassifier
-
+        try:
+            from tallbayes.classifier import MARSClassifier
+        except ModuleNotFoundError as error:
+            raise ImportError('tb.MARSClassifier needs scikit-learn: pip install "tallbayes[sklearn]"') from error
         return MARSClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 
 MOST = 3  # hinges in a basis
 DEGREE, VARIABLE, SIGN, KNOT, MEAN, SD, WIDTH = 0, 1, 4, 7, 10, 11, 12
-TRIES = 10_000
 SLICE = 512  # rows at a time
 SCALES = 8  # steps of knots reach up to a half, a quarter, ... of all ranks
 STEP, REDRAW, ADD = 0.4, 0.6, 0.8  # how a basis is varied: cumulative probabilities; adding is as likely as dropping
@@ -85,16 +84,28 @@ def fill(basis, x, start, stop, out):
 
 @compiled()
 def draw_basis(reference, rng, basis, buffer):
-    """A basis from the prior; returns whether one was found."""
-    for _ in range(TRIES):
-        for j in range(WIDTH):
-            basis[j] = 0.0
-        basis[DEGREE] = 1 + min(reference.degree - 1, int(reference.degree * rng.random()))
-        for j in range(int(basis[DEGREE])):
-            _draw_hinge(reference, rng, basis, j, j)
-        if _admit(reference, basis, buffer):
-            return True
-    return False
+    """A basis from the prior; `MARS` has seen to it that this takes few tries."""
+    while not _try_basis(reference, rng, basis, buffer):
+        pass
+
+
+@compiled()
+def admissible_share(reference, rng, tries):
+    """Of the bases that are drawn before those with too many zeros are turned down."""
+    basis, buffer, found = np.zeros(WIDTH), np.empty(reference.x.shape[1]), 0
+    for _ in range(tries):
+        found += _try_basis(reference, rng, basis, buffer)
+    return found / tries
+
+
+@compiled()
+def _try_basis(reference, rng, basis, buffer):
+    for j in range(WIDTH):
+        basis[j] = 0.0
+    basis[DEGREE] = 1 + min(reference.degree - 1, int(reference.degree * rng.random()))
+    for j in range(int(basis[DEGREE])):
+        _draw_hinge(reference, rng, basis, j, j)
+    return _admit(reference, basis, buffer)
 
 
 @compiled()

@@ -169,7 +169,8 @@ def sample(
     run = loop.run(kernel, draws, chains, chain_seed, warmup, phases, target_ess, progress)
     model, used = kernel.model, run.kernel
     if isinstance(model, MARS):
-        return mars_fit(model, run.theta, run.log_posterior, _stats(run, {}, phases, seed), seed)
+        with phases("effects"):
+            return mars_fit(model, run.theta, run.log_posterior, _stats(run, {}, phases, seed), seed)
     theta, approximation = _approximated(run, phases, np.random.default_rng(chain_seed.spawn(1)[0]))
     size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}

@@ -12,6 +12,7 @@ mean of eta_i. Its weight is such that its derivative there is W. All in logs, s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from tallbayes.compiled import compiled, exp_negative, log1p_unit
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
+LOOK = 20_000  # rows that tell the scale of a variable
 EVENLY = 0.5  # share of the pairs that are drawn with equal probabilities
 
 
@@ -53,15 +55,18 @@ class Partition:
     array([[0. , 0.1, 5.1]])
     """
 
-    def __init__(self, x: Array, y: Array, cells: int, pairs: int, seed: int) -> None:
-        self._x, self._y = x, y
-        sd = x.std(axis=1)
-        unit = np.where(sd > 0, 1 / np.where(sd > 0, sd, 1), 0)
+    def __init__(
+        self, x: Array, y: Array, cells: int, pairs: int, seed: int, count: Callable[[int], None] | None = None
+    ) -> None:
+        self._x, self._y, self._count = x, y, count
+        unit = np.array([_unit(column) for column in x])
         keys = 2 * cut(x, unit, min(cells, y.size)) + (y > 0.5)
-        present, codes = np.unique(keys, return_inverse=True)
-        self.outcome, self.codes = (present % 2).astype(float), codes.astype(np.int32)
-        size = np.bincount(codes)
-        center = np.stack([np.bincount(codes, column) / size for column in x])
+        size = np.bincount(keys)
+        present = np.flatnonzero(size)
+        number = np.zeros(size.size, np.int32)
+        number[present] = np.arange(present.size)
+        self.outcome, self.codes = (present % 2).astype(float), number[keys]
+        center = np.stack([np.bincount(keys, column, size.size)[present] / size[present] for column in x])
         distance = _squared_distances(x, unit, self.codes, center)
         rng, total = np.random.default_rng(seed), max(float(distance.sum()), np.finfo(float).tiny)
         measure = EVENLY / y.size + (1 - EVENLY) * distance / total
@@ -75,11 +80,22 @@ class Partition:
     def pseudo_rows(self, eta: Array) -> PseudoRows:
         """Those at a reference fit with linear predictor eta (n,)."""
         a = self.outcome.size
+        if self._count is not None:
+            self._count(eta.size)
         top, total, mean = np.full(a, -np.inf), np.zeros(a), np.zeros(a)
         center = np.zeros((self._x.shape[0], a))
         _gather(self._x, self._y, eta, self.codes, top, total, mean, center)
         sign = 2 * self.outcome - 1
         return PseudoRows(center, self.outcome, np.exp(top + np.log(total) + np.logaddexp(0, sign * mean)), mean)
+
+
+def _unit(column: Array) -> float:
+    """One over the scale of a variable: its sd, unless a few rows far out make that too large; 0 if it is constant."""
+    some = column[:: max(1, column.size // LOOK)]
+    low, high = np.quantile(some, [0.01, 0.99])
+    sd = float(column.std()) if np.ptp(column) > 0 else 0.0
+    scale = min(sd, float(high - low) / 2) if high > low else sd
+    return 1 / scale if scale > 0 else 0.0
 
 
 @compiled()
@@ -123,10 +139,10 @@ def _widest(x, unit, rows):
     """The largest sum of squares of a column on some rows, the column, and its mean."""
     best, which, where = 0.0, 0, 0.0
     for j in range(x.shape[0]):
-        mean = 0.0
+        base, mean = x[j, rows[0]], 0.0
         for i in rows:
-            mean += x[j, i]
-        mean /= rows.size
+            mean += x[j, i] - base
+        mean = base + mean / rows.size
         squares = 0.0
         for i in rows:
             squares += (x[j, i] - mean) ** 2

@@ -250,12 +250,11 @@ class Fit:
             "posterior": self.posterior,
             "sample_stats": self.sample_stats,
         }
-        constant = self._constant()
-        return xr.DataTree.from_dict(parts if constant is None else parts | {"constant_data": constant})
+        return xr.DataTree.from_dict(parts | self._others())
 
-    def _constant(self) -> xr.Dataset | None:
-        """What belongs to the draws and does not vary with them."""
-        return self.groups
+    def _others(self) -> dict[str, xr.Dataset]:
+        """What else there is, by the name of its group."""
+        return {} if self.groups is None else {"constant_data": self.groups}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.
@@ -405,7 +404,8 @@ def load(path: str | os.PathLike[str]) -> Fit:
     if state.get("kind") == "mars":
         from tallbayes.spline_result import MARSFit
 
-        return MARSFit(table=tree["constant_data"].to_dataset(), **parts)
+        others = {"splines": tree["splines"].to_dataset(), "table": tree["constant_data"].to_dataset()}
+        return MARSFit(**others, **parts)
     family, offset = families.resolve(state["family"]), state["offset"]
     return Fit(**parts, family=family, offset=offset, has_offset=state["has_offset"], groups=constant)
 

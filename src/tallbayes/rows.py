@@ -223,7 +223,7 @@ class MemoryRows:
     def partition(self, cells: int, pairs: int, seed: int) -> Partition:
         """The rows sorted into cells of the covariate space."""
         self.count(self.size)
-        return Partition(self._x, self._y, cells, pairs, seed)
+        return Partition(self._x, self._y, cells, pairs, seed, self.count)
 
     def count_by(self, by: str) -> dict[int, int]:
         """Number of rows in each stratum (a column kept with the rows, or "outcome")."""

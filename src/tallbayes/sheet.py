@@ -25,7 +25,7 @@ from tallbayes.partition import Partition
 Array = NDArray[np.float64]
 
 NEWTON = 6  # steps towards the mode of one coefficient
-CLOSE = 1e-3  # length of the last, in standard deviations
+CLOSE = 0.1  # length of the last, in standard deviations: what is left is far shorter
 FAR = 2.0  # the longest
 
 

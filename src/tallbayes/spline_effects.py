@@ -8,8 +8,6 @@ numbers at most, kept with the draws instead of rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +35,9 @@ def subset_means(x, bases, out):
                     hinges[j, i] = max(sign * (column[i] - knot), 0.0)
         for subset in range(SUBSETS):
             total = 0.0
+            if subset >= 1 << degree:
+                out[b, subset] = 0.0
+                continue
             for i in range(n):
                 product = 1.0
                 for j in range(MOST):
@@ -46,15 +47,11 @@ def subset_means(x, bases, out):
             out[b, subset] = total / n
 
 
-class Effect(NamedTuple):
-    """Draws of the log-odds (draws, grid[, second grid]) as a function of some variables."""
+def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tuple[Array, ...]) -> Array:
+    """Draws (splines, grid[, second grid]) of the effect of one or two variables.
 
-    grids: tuple[Array, ...]
-    values: Array
-
-
-def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tuple[Array, ...]) -> Effect:
-    """The effect of one or two variables on grids; means (splines, K, SUBSETS) are those of `subset_means`."""
+    The means (splines, K, SUBSETS) are those of `subset_means`.
+    """
     values = np.zeros((splines.sizes.size, *(grid.size for grid in grids)))
     for s, k in enumerate(splines.sizes):
         values[s] += splines.coefficients[s, 0]
@@ -69,7 +66,7 @@ def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tu
                 else:
                     left |= 1 << j
             values[s] += splines.coefficients[s, m + 1] * (shape * means[s, m, left] - basis[MEAN]) / basis[SD]
-    return Effect(grids, values)
+    return values
 
 
 def total_effects(splines: Splines, reference: Reference, rng: np.random.Generator) -> Array:

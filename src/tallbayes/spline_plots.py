@@ -21,7 +21,7 @@ from tallbayes.drawing import (
     write_right,
 )
 from tallbayes.result import Fit
-from tallbayes.spline_result import MARSFit
+from tallbayes.spline_result import FEW, MARSFit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +33,6 @@ Array = NDArray[np.float64]
 
 MANY = 40  # variables; how much the others matter is not drawn
 PANELS = 12  # variables whose effects are drawn unless they are named
-FEW = 10  # values: of a variable that takes no more, each is a point
 CUTS = (10, 50, 90)  # quantiles, in percent, of the second variable at which the effect of the first is drawn
 
 

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from tallbayes import diagnostics
 from tallbayes.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, Splines
+from tallbayes.diagnostics import Diagnostics
 from tallbayes.models.mars import MARS, splines
 from tallbayes.predict import summarise
 from tallbayes.result import Fit, example
@@ -29,6 +31,14 @@ KEPT = 200  # draws that say how much variables matter
 LEVELS = 101  # quantiles of each variable
 GRID, FEW = 60, 10  # points of an effect; values of a variable that are all shown
 SHOWN = 8  # log-odds in a printed fit
+OFTEN = 0.1  # share of draws with the most bases above which their number should have been larger
+EFFECT = ("mean", "lower", "upper", "sd")  # what is known of an effect
+PARTS = (
+    "degree",
+    *(f"{what}_{j}" for what in ("variable", "sign", "knot") for j in (1, 2, 3)),
+    "mean",
+    "sd",
+)  # of a basis
 
 
 class MARSFit(Fit):
@@ -50,9 +60,9 @@ class MARSFit(Fit):
     'x0'
     """
 
-    def __init__(self, *, table: xr.Dataset, **parts: Any) -> None:
+    def __init__(self, *, splines: xr.Dataset, table: xr.Dataset, **parts: Any) -> None:
         super().__init__(**parts)
-        self.table = table
+        self.splines, self.table = splines, table
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -68,19 +78,19 @@ class MARSFit(Fit):
     def parameters(self) -> tuple[str, ...]:
         """What is followed: the number of bases, lambda, and the log-odds of a few rows."""
         points = self.posterior.sizes["point"]
-        return ("bases", "lambda", *(f"log_odds[{point}]" for point in range(points)))
+        return ("bases", "precision", *(f"log_odds[{point}]" for point in range(points)))
 
     @property
     def draws(self) -> Array:
         """Draws (chain, draw, parameter) of these."""
-        bases, precision = (self._values(name)[..., None] for name in ("bases", "lambda"))
+        bases, precision = (self._values(name)[..., None] for name in ("bases", "precision"))
         return np.concatenate([bases, precision, self._values("log_odds", "point")], axis=2)
 
     @cached_property
     def _all(self) -> tuple[Splines, Array]:
         """All draws in one row, and the means of subsets of each one's hinges."""
-        beta = np.nan_to_num(self._values("beta", "term"))
-        number = self._values("basis", "slot").reshape(-1, beta.shape[-1] - 1)
+        beta = np.nan_to_num(self.splines["beta"].values)
+        number = self.splines["basis"].values.reshape(-1, beta.shape[-1] - 1)
         bases, means = self.table["bases"].values, self.table["means"].values
         some = number >= 0
         of_draw, of_means = np.zeros((*number.shape, WIDTH)), np.zeros((*number.shape, SUBSETS))
@@ -100,7 +110,12 @@ class MARSFit(Fit):
         if self.formula is not None:
             x = self.formula.apply(new_data)
             return x[[j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]]
-        if hasattr(new_data, "columns") and set(self.variables) <= set(new_data.columns):
+        if hasattr(new_data, "columns") and self.stats["named"]:
+            missing = [name for name in self.variables if name not in new_data.columns]
+            if missing:
+                raise ValueError(
+                    f"new data has no column {missing[0]!r}; it has {', '.join(map(repr, new_data.columns))}"
+                )
             new_data = new_data[list(self.variables)]
         x = np.asarray(new_data, dtype=float)
         if x.ndim != 2 or x.shape[1] != len(self.variables):
@@ -109,10 +124,28 @@ class MARSFit(Fit):
             raise ValueError("new data has missing or infinite values; drop or impute them before predicting")
         return np.ascontiguousarray(x.T)
 
-    def log_odds(self, new_data: Any) -> Array:
-        """Draws (chain, draw, row) of the log-odds of new rows: their ESS says how well predictions are known."""
-        values = self._all[0].each(self._design(new_data))
-        return values.reshape(self.posterior.sizes["chain"], self.posterior.sizes["draw"], -1)
+    def log_odds(self, new_data: Any, draws: int | None = None) -> Array:
+        """Draws (chain, draw, row) of the log-odds of new rows: their ESS says how well predictions are known.
+
+        `draws` is the number of draws of each chain, evenly spaced; all unless given.
+        """
+        chains, every = self.posterior.sizes["chain"], self.posterior.sizes["draw"]
+        kept = np.linspace(0, every - 1, min(draws or every, every)).round().astype(np.intp)
+        each = (kept + every * np.arange(chains)[:, None]).ravel()
+        return self._all[0].some(each).each(self._design(new_data)).reshape(chains, kept.size, -1)
+
+    def problems(self) -> list[str]:
+        """What speaks against the draws, a sentence each; nothing if all is well.
+
+        That k never changes is not against them, but that it is often as large as it may be is.
+        """
+        bases, most = self._values("bases"), self.splines.sizes["slot"]
+        first = int(np.ptp(bases) == 0)
+        found = Diagnostics(*(part[first:] for part in self._diagnostics))
+        said = diagnostics.problems(self.draws[..., first:], self.parameters[first:], found)
+        if (share := float((bases == most).mean())) > OFTEN:
+            said.append(f"{share:.0%} of draws have as many bases as they may; raise max_bases above {most}")
+        return said
 
     def predict(
         self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0
@@ -168,18 +201,21 @@ class MARSFit(Fit):
         for name in variables:
             if name not in self.variables:
                 raise ValueError(f"there is no variable {name!r}; there are {', '.join(map(repr, self.variables))}")
+            if name in EFFECT:
+                raise ValueError(f"a variable called {name!r} cannot be told from what an effect is made of; rename it")
+        if not 0 < interval < 1:
+            raise ValueError(f"interval must lie between 0 and 1, got {interval}")
         places = tuple(self.variables.index(name) for name in variables)
-        if grids is None:
-            grids = tuple(self._grid(place) for place in places)
-        at = tuple(np.asarray(grid, dtype=float) for grid in grids)
+        given = tuple(self._grid(place) for place in places) if grids is None else grids
+        at = tuple(np.asarray(grid, dtype=float) for grid in given)
+        if len(at) != len(places) or any(grid.ndim != 1 for grid in at):
+            raise ValueError(f"grids must have a list of values for each of {', '.join(map(repr, variables))}")
         kept = self._kept(draws)
         every, means = self._all
-        values = effect(every.some(kept), means[kept], places, at).values
+        values = effect(every.some(kept), means[kept], places, at)
         low, high = np.quantile(values, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
-        found = {"mean": values.mean(0), "lower": low, "upper": high, "sd": values.std(0)}
-        return xr.Dataset(
-            {name: (variables, part) for name, part in found.items()}, dict(zip(variables, at, strict=True))
-        )
+        found = zip(EFFECT, (values.mean(0), low, high, values.std(0)), strict=True)
+        return xr.Dataset({name: (variables, part) for name, part in found}, dict(zip(variables, at, strict=True)))
 
     def _grid(self, variable: int) -> Array:
         """Values between the 1% and the 99% quantile; of a variable that takes few, all of those."""
@@ -187,8 +223,8 @@ class MARSFit(Fit):
         values = np.unique(quantiles)
         return values if values.size <= FEW else np.linspace(quantiles[1], quantiles[-2], GRID)
 
-    def _constant(self) -> xr.Dataset:
-        return self.table
+    def _others(self) -> dict[str, xr.Dataset]:
+        return {"splines": self.splines, "constant_data": self.table}
 
     def _state(self) -> dict[str, Any]:
         return super()._state() | {"kind": "mars"}
@@ -199,8 +235,13 @@ class MARSFit(Fit):
 
     def _left_out(self) -> list[str]:
         more = self.posterior.sizes["point"] - SHOWN
-        said = [f"... and {more:,} more log-odds; fit.summary() has them all"] if more > 0 else []
-        return [*said, "", self.importance().round(3).to_string()]
+        return [f"... and {more:,} more log-odds; fit.summary() has them all"] if more > 0 else []
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\n\n{self.importance().round(3).to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"{super()._repr_html_()}\n{self.importance().round(3).to_html()}"
 
 
 def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, Any], seed: int | None) -> MARSFit:
@@ -221,10 +262,12 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
     axes = ("chain", "draw")
     posterior = {
         "bases": (axes, every.sizes.reshape(chains, draws)),
-        "lambda": (axes, theta[..., 1]),
+        "precision": (axes, theta[..., 1]),
+        "log_odds": ((*axes, "point"), every.each(model.points).reshape(chains, draws, -1)),
+    }
+    drawn = {
         "beta": ((*axes, "term"), beta.reshape(chains, draws, -1)),
         "basis": ((*axes, "slot"), basis.reshape(chains, draws, -1)),
-        "log_odds": ((*axes, "point"), every.each(model.points).reshape(chains, draws, -1)),
     }
     table = {
         "bases": (("basis", "part"), bases),
@@ -236,10 +279,11 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
     coordinates = {"chain": np.arange(chains), "draw": np.arange(draws)}
     return MARSFit(
         posterior=xr.Dataset(posterior, coordinates),
-        sample_stats=xr.Dataset({"log_likelihood": (axes, log_likelihood)}, coordinates),
-        stats=stats,
+        sample_stats=xr.Dataset({"total_log_likelihood": (axes, log_likelihood)}, coordinates),
+        stats=stats | {"named": model.named},
         formula=model.formula,
-        table=xr.Dataset(table, {"variable": list(model.names)}),
+        splines=xr.Dataset(drawn, coordinates),
+        table=xr.Dataset(table, {"variable": list(model.names), "part": list(PARTS)}),
     )
 
 

@@ -1,28 +1,30 @@
 """Linear predictors of splines that stay with the rows, for chains that change a few bases at a time.
 
 A proposal is told as terms: bases, and by how much their coefficients grow. The columns of new bases are computed here,
-on all rows, and nowhere before; those of live bases are kept within a limit of memory, least recently used ones being
-dropped. Every row's linear predictor is kept for every chain, so that a proposal costs its terms and one look at the
-outcomes.
+on all rows, and nowhere before. Every row's linear predictor is kept for every chain, so that a proposal costs its
+terms and one look at the outcomes.
+
+Columns of live bases are kept within a limit of memory, least recently used ones being dropped, where to read them is
+less work than to compute them anew. With four variables it is not: a proposal for eight bases takes 3.5 ms a million
+rows on two cores, and 6.4 ms with kept columns.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from tallbayes.basis import WIDTH, fill
-from tallbayes.compiled import compiled
-from tallbayes.families.logit import Logit
-from tallbayes.families.terms import chunk_value
+from tallbayes.basis import DEGREE, MOST, VARIABLE, WIDTH, fill
+from tallbayes.compiled import compiled, exp_negative
 from tallbayes.rowmath import CHUNK, ONE_PASS
 
 Array = NDArray[np.float64]
 
-TAG = Logit()
+FEW = 4  # bases, for fewer of which columns are neither kept nor looked for: most proposals come to nothing
 KEPT = 3  # columns for each basis that a chain may have, where memory allows: those of proposals are kept too
 
 
@@ -60,7 +62,7 @@ class SplineTrack:
 
     def __init__(self, size: int, chains: int, bases: int, memory: float) -> None:
         self._eta, self._there = ([np.zeros(size) for _ in range(chains)] for _ in range(2))
-        self._room = int(min(memory // (8 * size), KEPT * bases * chains))
+        self._room = int(min(memory / (8 * size), KEPT * bases * chains))
         self.value = np.zeros(chains)
         self._keep_nothing()
 
@@ -89,7 +91,7 @@ class SplineTrack:
         constant, bases, growth = terms
         slots, fresh = np.full(growth.size, -1), np.zeros(growth.size, bool)
         used: set[int] = set()
-        for t, basis in enumerate(bases):
+        for t, basis in enumerate(bases if _worth_keeping(bases) else ()):
             slots[t], fresh[t] = self._find(basis.tobytes(), used)
             used.add(int(slots[t]))
         # The rows are MemoryRows, which make their tracks themselves and so come after this file.
@@ -107,10 +109,10 @@ class SplineTrack:
         )
         rows.count(rows.size)
         if rows.alone(rows.size):
-            serial_moved_spline(TAG, *data, self._store, rows._length, sums)
+            serial_moved_spline(*data, self._store, rows._length, sums)
         else:
             with ONE_PASS:
-                moved_spline(TAG, *data, self._store, rows._length, sums)
+                moved_spline(*data, self._store, rows._length, sums)
         return float(sums.sum())
 
     def accept(self, chain: int, value: float) -> None:
@@ -132,8 +134,14 @@ class SplineTrack:
         return slot, True
 
 
+def _worth_keeping(bases: Array) -> bool:
+    """Whether to look for kept columns: computing them anew reads each variable once, for all bases that have it."""
+    has = np.arange(MOST) < bases[:, DEGREE, None]
+    return len(bases) >= FEW and len(np.unique(bases[:, VARIABLE : VARIABLE + MOST][has])) > len(bases)
+
+
 @compiled()
-def _block(tag, x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop):
+def _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop):
     """there = here + constant + sum of growth x column on some rows; returns their log-likelihood."""
     buffer, value = np.empty(CHUNK), 0.0
     for low in range(start, stop, CHUNK):
@@ -149,23 +157,26 @@ def _block(tag, x, y, here, there, constant, bases, growth, slots, fresh, store,
                 fill(bases[t], x, low, high, column)
             for i in range(out.size):
                 out[i] += growth[t] * column[i]
-        value += chunk_value(tag, outcome, out, None)
+        # Row by row, so that large numbers cancel before they are summed; one logarithm for the rest, at most 2^512.
+        product = 1.0
         for i in range(out.size):
-            value += outcome[i] * out[i]
+            value += outcome[i] * out[i] - max(out[i], 0.0)
+            product *= 1.0 + exp_negative(-abs(out[i]))
+        value -= math.log(product)
     return value
 
 
 @compiled(parallel=True)
-def moved_spline(tag, x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
+def moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
     """By block. slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1."""
     for b in prange(sums.size):
         start, stop = b * length, min(y.size, (b + 1) * length)
-        sums[b] = _block(tag, x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
+        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
 
 
 @compiled()
-def serial_moved_spline(tag, x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
+def serial_moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
     """The same by one thread."""
     for b in range(sums.size):
         start, stop = b * length, min(y.size, (b + 1) * length)
-        sums[b] = _block(tag, x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
+        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)

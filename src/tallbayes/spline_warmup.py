@@ -1,8 +1,8 @@
 """Warm-up of reversible jump: from nothing to the posterior of a spline, and a surrogate to stay with.
 
 With cells, the likelihood is first raised to a small power, as if there were few rows, and the power is doubled until
-it is one. At every stage the cells are made anew, each chain's where that chain is: so a subchain starts where its
-surrogate has the gradient of all rows. At power one the reference becomes the mean of where the chain has been, and
+it is one. At every stage the pseudo-rows are made anew, each chain's where that chain is: so a subchain starts where
+its surrogate has the gradient of all rows. At power one the reference becomes the mean of where the chain has been, and
 then it stays. The length of subchains follows from the share that is accepted: if errors of the surrogate add up along
 a subchain, it is 2 Phi(-sqrt(kappa L) / 2), and the best L has most accepted moves for the rows touched.
 """
@@ -90,7 +90,8 @@ def _stage(
 
 def _length(kernel: ReversibleJump, seen: Draws) -> int:
     """The length of subchains with most accepted moves for the work, from the acceptance at the present length."""
-    accepted = np.clip((seen.accepted.sum() + 0.5) / (seen.accepted.size + 1), 0.02, 0.98)
+    decided = seen.accepted[seen.decided]
+    accepted = np.clip((decided.sum() + 0.5) / (decided.size + 1), 0.02, 0.98)
     kappa = 4 * ndtri(accepted / 2) ** 2 / kernel.subchain
     lengths = LENGTHS[(2 * kernel.subchain >= LENGTHS) & (kernel.subchain // 3 <= LENGTHS)]
     move = float(kernel.surrogate.of(0).weights.size)

@@ -23,9 +23,8 @@ Flags = NDArray[np.bool_]
 class Streams(NamedTuple):
     """Random numbers of each chain: one generator for proposals and stage 1, another for stage 2.
 
-    Each step takes the same numbers from a stream whatever happens in it, so draws do not depend on how the steps
-    are split into calls, and a two-stage kernel with an exact surrogate makes the very draws of
-    Metropolis-Hastings.
+    What a step takes from them does not depend on how the steps are split into calls; and a two-stage kernel with an
+    exact surrogate makes the very draws of its one-stage twin, since the second stage has numbers of its own.
     """
 
     first: list[np.random.Generator]

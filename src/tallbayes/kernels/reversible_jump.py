@@ -1,17 +1,20 @@
 """Reversible jump for splines: bases come, go and change, all rows decide.
 
-A move is picked at random: birth of a basis, death of one, change of one for another, a shift of one of its knots, an
-update of coefficients, or a draw of lambda, the precision of their prior. Bases are proposed from their prior, so that
-it cancels, or by steps of knots that are as probable as their reverse; where in the list a new basis goes cancels with
-which one dies. With p(k) the prior of the number of bases, N that of a coefficient and q the density from which a new
-one is drawn, the ratio besides the likelihood is
+A move is picked at random: birth of a basis, death of one, change of one for another, variation of one, an update of
+coefficients, or a draw of lambda, the precision of their prior. Bases are born from their prior, so that it cancels;
+where in the list a new basis goes cancels with which one dies; and variations (`basis.vary_basis`) are as probable as
+their reverse under that prior. With p(k) the prior of the number of bases, N that of coefficients and q the density
+from which new ones are drawn, the ratio besides the likelihood is, for a coefficient u of a new basis or b of an old
+one,
 
     birth   p(k+1) N(u) / [p(k) q(u)],
     death   p(k-1) q(b) / [p(k) N(b)],      q given all but the basis that dies,
-    change  N(u) q(b) / [N(b) q(u)],        each q given its own basis and all others; a shift too.
+    change  N(u) q(b) / [N(b) q(u)],        each q given its own basis and all others; a variation too.
 
-q is Gaussian around the mode of the coefficient on a sheet of weighted rows, all else being fixed; so it does not look
-at the coefficient that it replaces. A move that is impossible does nothing at all.
+Here q is Gaussian around the mode of the coefficient on a sheet of weighted rows, all else being fixed; so it does not
+look at the coefficient that it replaces. Where a sheet has a reference, most proposals draw all coefficients b' anew
+with the bases, from the Gaussian q of `joint.py`, with ratio p(k') N(b') q(b) / [p(k) N(b) q(b')], each q given its own
+bases. A move that is impossible does nothing at all.
 
 Plain reversible jump decides each move on all rows. With two stages, a number of moves is made on the sheet, each
 decided by the sheet's likelihood; then all rows decide whether the chain goes where they led, with the ratio of
@@ -90,6 +93,7 @@ class _Tried(NamedTuple):
     terms: Terms  # by which that differs from where it is
     log_ratio: float  # of all but the likelihood of all rows
     log_uniform: float  # with which to decide, or NaN: a new one
+    passed: float = 1.0  # share of moves that the sheet let pass
 
 
 class _How(NamedTuple):
@@ -207,18 +211,21 @@ class ReversibleJump:
         sheet = self.surrogate.of(chain)
         self.surrogate.count(self.subchain * sheet.weights.size)
         copy_place(place, room.there)
+        before = tally[:, 1].sum()
         explore(sheet, self.law, room.there, room.proposal, self.subchain, rng, tally)
         terms = Terms.between(_live(place), _live(room.there))
-        return _Tried(terms, float(place.value[0] - room.there.value[0]), np.nan)
+        passed = float(tally[:, 1].sum() - before) / self.subchain
+        return _Tried(terms, float(place.value[0] - room.there.value[0]), np.nan, passed)
 
     def _decide(
         self, chain: int, found: _Tried | None, full: SplineTrack, rng: np.random.Generator, draw: Draws, update: int
     ) -> bool:
         """All rows decide, unless the linear predictor stays as it is."""
         log_uniform = np.log(rng.random())
-        draw.screened[update, chain] = found is not None
         if found is None:
+            draw.screened[update, chain] = 0.0
             return False
+        draw.screened[update, chain] = found.passed
         log_ratio, value = found.log_ratio, full.value[chain]
         if not found.terms.none:
             draw.decided[update, chain] = True

@@ -37,7 +37,7 @@ class Law(NamedTuple):
     moves: Array  # (6,) cumulative probabilities of the kinds of moves
     wide: float  # variance of proposals for coefficients, over that of the sheet's posterior
     joint: float  # probability that all coefficients are proposed together, and not one alone
-    walk: float  # sd of a random walk of all coefficients, which is then all that moves without a basis; or 0
+    walk: float  # sd of a random walk of one coefficient, by which they then move where no basis does; or 0
 
 
 class Place(NamedTuple):
@@ -140,18 +140,15 @@ def propose(sheet, law, place, rng, proposal):
         if kind != DEATH:
             if kind == VARY:
                 proposal.basis[:] = place.bases[slot]
-                found = vary_basis(law.reference, rng, proposal.basis, proposal.buffer)
+                if not vary_basis(law.reference, rng, proposal.basis, proposal.buffer):
+                    proposal.kind[0] = NOTHING
+                    return
             else:
-                found = draw_basis(law.reference, rng, proposal.basis, proposal.buffer)
-            if not found:
-                proposal.kind[0] = NOTHING
-                return
+                draw_basis(law.reference, rng, proposal.basis, proposal.buffer)
             fill_sheet(sheet, proposal.basis, proposal.column)
     grown = (1 if kind == BIRTH else 0) - (1 if kind == DEATH else 0)
     log_ratio = law.log_k[k + grown] - law.log_k[k]
-    if kind == COEFFICIENTS and law.walk > 0.0:
-        log_ratio += _walk(law, place, k, rng, proposal)
-    elif together:
+    if together and not (kind == COEFFICIENTS and law.walk > 0.0):
         if not find(place.products, k + 1, law.intercept_sd**-2, precision, proposal.gaussian):
             proposal.kind[0] = NOTHING
             return
@@ -174,24 +171,17 @@ def propose(sheet, law, place, rng, proposal):
 
 
 @compiled()
-def _walk(law, place, k, rng, proposal):
-    """A random walk of all coefficients; returns the log ratio of their priors."""
-    log_ratio = -log_prior(law, place.coefficients, k + 1, place.head[1])
-    proposal.eta[:] = place.eta
-    for j in range(k + 1):
-        step = law.walk * rng.standard_normal()
-        proposal.coefficients[j] += step
-        for i in range(proposal.eta.size):
-            proposal.eta[i] += step * place.columns[j, i]
-    return log_ratio + log_prior(law, proposal.coefficients, k + 1, place.head[1])
-
-
-@compiled()
 def _alone(sheet, law, place, kind, slot, k, rng, proposal):
-    """One coefficient from the sheet's posterior of it, given the others; returns the log ratio of all this."""
+    """One coefficient, from the sheet's posterior of it given the others, or by a walk; returns the log ratio."""
     precision, spare, eta = place.head[1], proposal.spare, proposal.eta
     j = min(k, int((k + 1) * rng.random())) if kind == COEFFICIENTS else slot + 1
     variance = law.intercept_sd**2 if j == 0 else 1.0 / precision
+    if kind == COEFFICIENTS and law.walk > 0.0:
+        old, step = place.coefficients[j], law.walk * rng.standard_normal()
+        proposal.coefficients[j] = old + step
+        for i in range(eta.size):
+            eta[i] = place.eta[i] + step * place.columns[j, i]
+        return log_normal(old + step, 0.0, variance) - log_normal(old, 0.0, variance)
     log_ratio = 0.0
     spare[:] = place.eta
     if kind != BIRTH:

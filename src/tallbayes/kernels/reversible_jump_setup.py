@@ -42,6 +42,8 @@ def reversible_jump(
         for name, given in (("surrogate", surrogate), ("subchain", subchain)):
             if given is not None:
                 raise ValueError(f"method 'mh' looks at all rows and takes no {name}; use method='two-stage' with it")
+    if subchain is not None and not (isinstance(subchain, int | np.integer) and subchain >= 0):
+        raise ValueError(f"subchain must be a whole number of at least 0, not {subchain!r}")
     rows, moves = model.rows, np.cumsum(MOVES)
     walk = 1 / rows.size**0.5 if proposal == "random-walk" else 0.0
     law = Law(model.reference, model.log_k, INTERCEPT_SD, *model.precision, moves, WIDER, 0.0, walk)
@@ -57,7 +59,9 @@ def reversible_jump(
     partition = rows.partition(cells.count, cells.pairs, int(rng.integers(2**31)))
     sheets = Sheets(str(cells), (at_reference(model, partition, model.nothing[None]),), partition)
     law = law._replace(wide=TOGETHER_WIDER, joint=TOGETHER)
-    return ReversibleJump(model, law, sheets, subchain or FIRST_LENGTH, steered=subchain is None)
+    return ReversibleJump(
+        model, law, sheets, FIRST_LENGTH if subchain is None else max(1, subchain), steered=subchain is None
+    )
 
 
 def at_reference(model: MARS, partition: Partition, theta: np.ndarray[Any, Any], power: float = 1.0) -> Sheet:
