@@ -44,6 +44,7 @@ PAPER = {  # (subsample %, walk sd): acceptance and time ratio
     (1, 0.0005): (0.06, 0.60),
     (1, 0.0001): (0.21, 0.68),
 }
+MOVES = (0.25, 0.25, 0.25, 0.0, 0.2, 0.05)  # birth, death and change alike, no variations, coefficients, lambda
 CELLS = (*(tb.Cells(count) for count in (1_024, 2_048, 4_096, 8_192)), tb.Cells(pairs=1), tb.Cells(pairs=16_000))
 LENGTHS = (10, 30, 100, 300)
 FLIGHTS = "late ~ month + hour + distance + day_of_week + origin + carrier"
@@ -56,7 +57,7 @@ def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: i
     kernels, runs = dict[tuple[str, int, float], tb.ReversibleJump](), dict[tuple[str, int, float], Run]()
     for percent, sd in PAPER:
         walk = screened(model, percent, theta)
-        kernels["the paper's", percent, sd] = replace(walk, law=walk.law._replace(walk=sd))
+        kernels["the paper's", percent, sd] = replace(walk, law=walk.law._replace(walk=sd, moves=np.cumsum(MOVES)))
         kernels["tuned", percent, walk.law.walk] = walk
         kernels["informed", percent, np.nan] = screened(model, percent)
     for kernel in kernels.values():  # compile

@@ -87,8 +87,8 @@ class _Altered:
     def __init__(self, kinds: tuple[int, ...], log_factor: float | None) -> None:
         self.kinds, self.log_factor = kinds, log_factor
 
-    def __call__(self, sheet: Any, law: Any, place: Any, rng: Any, proposal: Any) -> None:
-        propose(sheet, law, place, rng, proposal)
+    def __call__(self, sheet: Any, law: Any, place: Any, rng: Any, proposal: Any, log_uniform: float) -> None:
+        propose(sheet, law, place, rng, proposal, -np.inf)
         if proposal.kind[0] in self.kinds:
             proposal.facts[0] = 0.0 if self.log_factor is None else proposal.facts[0] + self.log_factor
 
@@ -96,14 +96,25 @@ class _Altered:
 @pytest.mark.parametrize(
     ("how", "kinds", "log_factor"),
     [
-        ("plain", (BIRTH,), np.log(3)),  # as if the place of a new basis in the list did not cancel
+        ("plain", (BIRTH,), np.log(6)),  # as if orders of three bases in the list did not cancel
         pytest.param("subsample", (DEATH,), -np.log(2), marks=pytest.mark.long),
         pytest.param("plain", (BIRTH, DEATH), None, marks=pytest.mark.long),  # prior and density dropped
         ("plain", (CHANGE, VARY), None),
     ],
 )
 def test_a_wrong_ratio_is_noticed(monkeypatch, how, kinds, log_factor):
-    monkeypatch.setattr(reversible_jump, "propose", _Altered(kinds, log_factor))
+    altered = _Altered(kinds, log_factor)
+
+    def screen(sheet: Any, law: Any, place: Any, proposal: Any, moves: int, rng: Any, tally: Any) -> int:
+        for made in range(moves):
+            log_uniform = np.log(rng.random())
+            altered(sheet, law, place, rng, proposal, log_uniform)
+            if proposal.kind[0] != NOTHING and log_uniform < proposal.facts[0] + proposal.facts[1] - place.value[0]:
+                return made
+        return moves
+
+    monkeypatch.setattr(reversible_jump, "propose", altered)
+    monkeypatch.setattr(reversible_jump, "screen", screen)
     kernel = replace(small.kernel_for(small.tiny_model(), how), rounds=8)
     assert small.departure(kernel, STEPS, 2 * CHAINS, 2) < FALSE_ALARM
 
@@ -119,7 +130,7 @@ class _NeverDecides(ReversibleJump):
 
     def _decide(self, *arguments: Any) -> bool:
         super()._decide(*arguments)
-        return arguments[1] is not None
+        return True
 
 
 class _ForgetsTheSurrogate(ReversibleJump):
@@ -289,14 +300,34 @@ def test_a_death_pays_back_what_the_birth_has_cost():
         if theta[0] == 4:
             continue
         before = place.value[0]
-        propose(sheet, births, place, rng, proposal)
+        propose(sheet, births, place, rng, proposal, -np.inf)
         cost = proposal.facts[0] + proposal.facts[1] - before
         make(sheet, law, place, proposal)
         proposal.kind[1] = -1
         while proposal.kind[1] != theta[0]:  # until the very basis that was born is the one to die
-            propose(sheet, deaths, place, rng, proposal)
+            propose(sheet, deaths, place, rng, proposal, -np.inf)
         assert np.isclose(proposal.facts[0] + proposal.facts[1] - place.value[0], -cost, atol=1e-6)
         assert np.isclose(proposal.facts[1], before)
+
+
+def test_what_is_left_undone_would_not_have_changed_the_decision():
+    """A proposal whose log ratio cannot pass is cut short; the same numbers without the cut are turned down as well."""
+    model = small.larger_model()
+    sheet, law = model.reference_sheet, small.kernel_for(model, "plain").law
+    cut = 0
+    for seed in range(300):
+        theta = small.draw_prior(model, 1, np.random.default_rng([1, seed]))[0]
+        ratios = []
+        for log_uniform in (-3.0, -np.inf):
+            place, proposal = _on(sheet, law, theta), Proposal.empty(4, 60, 60)
+            propose(sheet, law, place, np.random.default_rng([2, seed]), proposal, log_uniform)
+            ratios.append(proposal.facts[0] + proposal.facts[1] - place.value[0])
+        if ratios[0] == -np.inf:
+            cut += 1
+            assert ratios[1] <= -3.0
+        else:
+            assert ratios[0] == ratios[1]
+    assert cut > 5
 
 
 def test_impossible_moves_do_nothing():
@@ -304,11 +335,11 @@ def test_impossible_moves_do_nothing():
     sheet, law = model.reference_sheet, small.kernel_for(model, "plain").law
     place, proposal = _on(sheet, law, model.nothing), Proposal.empty(3, 8, 8)
     for kind, moves in ((DEATH, [0, 1, 1, 1, 1, 1]), (CHANGE, [0, 0, 1, 1, 1, 1]), (VARY, [0, 0, 0, 1, 1, 1])):
-        propose(sheet, law._replace(moves=np.array(moves, float)), place, np.random.default_rng(0), proposal)
+        propose(sheet, law._replace(moves=np.array(moves, float)), place, np.random.default_rng(0), proposal, 0.0)
         assert proposal.kind[0] == NOTHING, kind
     full = small.exact_draws(model, 2_000, 1)
     place = _on(sheet, law, full[full[:, 0] == 3][0])
-    propose(sheet, law._replace(moves=np.ones(6)), place, np.random.default_rng(0), proposal)
+    propose(sheet, law._replace(moves=np.ones(6)), place, np.random.default_rng(0), proposal, 0.0)
     assert proposal.kind[0] == NOTHING
 
 

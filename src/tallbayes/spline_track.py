@@ -38,15 +38,19 @@ class Terms(NamedTuple):
     @classmethod
     def between(cls, here: tuple[Array, Array], there: tuple[Array, Array]) -> Terms:
         """From (coefficients, bases) to others; the same basis may have another number there."""
+        constant = float(there[0][0] - here[0][0])
+        if len(here[1]) == len(there[1]) and (here[1] == there[1]).all():
+            growth = there[0][1:] - here[0][1:]
+            moved = np.flatnonzero(growth)
+            return cls(constant, here[1][moved], growth[moved])
         found: dict[bytes, list[Any]] = {}
         for (coefficients, bases), sign in ((here, -1.0), (there, 1.0)):
             for coefficient, basis in zip(coefficients[1:], bases, strict=True):
                 entry = found.setdefault(basis.tobytes(), [basis, 0.0])
                 entry[1] += sign * coefficient
-        moved = [entry for entry in found.values() if entry[1] != 0.0]
-        bases = np.array([basis for basis, _ in moved]).reshape(len(moved), WIDTH)
-        growth = np.array([growth for _, growth in moved], dtype=float)
-        return cls(float(there[0][0] - here[0][0]), bases, growth)
+        changed = [entry for entry in found.values() if entry[1] != 0.0]
+        bases = np.array([basis for basis, _ in changed]).reshape(len(changed), WIDTH)
+        return cls(constant, bases, np.array([grown for _, grown in changed], dtype=float))
 
     @property
     def none(self) -> bool:
@@ -136,8 +140,10 @@ class SplineTrack:
 
 def _worth_keeping(bases: Array) -> bool:
     """Whether to look for kept columns: computing them anew reads each variable once, for all bases that have it."""
+    if len(bases) < FEW:
+        return False
     has = np.arange(MOST) < bases[:, DEGREE, None]
-    return len(bases) >= FEW and len(np.unique(bases[:, VARIABLE : VARIABLE + MOST][has])) > len(bases)
+    return len(np.unique(bases[:, VARIABLE : VARIABLE + MOST][has])) > len(bases)
 
 
 @compiled()

@@ -52,6 +52,7 @@ from tallbayes.kernels.reversible_jump_loop import (
     make,
     propose,
     put,
+    screen,
 )
 from tallbayes.models.mars import MARS
 from tallbayes.proposals import Named
@@ -61,7 +62,7 @@ from tallbayes.spline_track import SplineTrack, Terms
 Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
-LITTLE = 200_000  # rows of sheets a round, below which threads would wait for each other longer than they work
+LITTLE = 20_000  # rows of sheets a round, below which threads would wait for each other longer than they work
 PILOT = 1_000  # moves on the reference rows, from nothing to where a chain starts
 
 
@@ -92,7 +93,7 @@ class _Tried(NamedTuple):
 
     terms: Terms  # by which that differs from where it is
     log_ratio: float  # of all but the likelihood of all rows
-    log_uniform: float  # with which to decide, or NaN: a new one
+    log_uniform: float  # with which to decide, where there is no other stage
     passed: float = 1.0  # share of moves that the sheet let pass
 
 
@@ -152,26 +153,24 @@ class ReversibleJump:
         return _theta(place)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; the rows of the sheets are looked at in threads, all rows by all threads together."""
+        """Move every chain; subchains run in threads, and all rows are looked at by all threads together."""
         chains, rows, full, made = len(state.places), self.model.rows, state.full, state.steps
         places, tally = list(state.places), state.tally.copy()
         draws = Draws.empty(steps, self.rounds, chains, self.model.width)
         rooms = [_Room.of(self.model.most, self.surrogate.of(chain), self.law) for chain in range(chains)]
-        attempt = self._move if self.subchain < 2 else self._explore
-        little = max(1, self.subchain) * self.surrogate.of(0).weights.size < LITTLE
+        little = self.subchain * self.surrogate.of(0).weights.size < LITTLE
         with ThreadPoolExecutor(min(chains, get_num_threads())) as pool:
             for step in range(steps):
-                for update in range(self.rounds):
-                    tried = list((map if little else pool.map)(attempt, range(chains), places, rooms, rng.first, tally))
-                    for chain, found in enumerate(tried):
-                        draw = Draws(*(part[step] for part in draws))
-                        accepted = self._decide(chain, found, full, rng.second[chain], draw, update)
-                        if accepted and self.subchain > 1:
-                            copy_place(rooms[chain].there, places[chain])
-                        elif accepted:
-                            make(self.surrogate.of(chain), self.law, places[chain], rooms[chain].proposal)
-                        if self.subchain < 2 and found is not None:
-                            tally[chain, rooms[chain].proposal.kind[0], 1] += accepted
+                draw = Draws(*(part[step] for part in draws))
+                if self.subchain > 1:
+                    for update in range(self.rounds):
+                        every = (range(chains), places, rooms, rng.first, tally)
+                        for chain, found in enumerate(list((map if little else pool.map)(self._explore, *every))):
+                            if self._decide(chain, found, full, rng.second[chain], draw, update):
+                                copy_place(rooms[chain].there, places[chain])
+                else:
+                    for chain in range(chains):
+                        self._move(chain, places[chain], rooms[chain], full, rng, draw, tally[chain])
                 made += 1
                 for chain, place in enumerate(places):
                     if made % REFRESH == 0:
@@ -185,24 +184,39 @@ class ReversibleJump:
         return State(theta, tuple(places), full, made, tally), draws
 
     def _move(
-        self, chain: int, place: Place, room: _Room, rng: np.random.Generator, tally: NDArray[np.int64]
-    ) -> _Tried | None:
-        """One move; with a sheet to screen it, whether it passes is decided here."""
-        sheet = self.surrogate.of(chain)
-        self.surrogate.count(sheet.weights.size)
-        propose(sheet, self.law, place, rng, room.proposal)
-        log_uniform = np.log(rng.random())
-        kind = int(room.proposal.kind[0])
-        if kind == NOTHING:
-            return None
-        tally[kind, 0] += 1
-        log_ratio = float(room.proposal.facts[0])
-        if not self.subchain:
-            return _Tried(Terms.between(_live(place), _after(place, room.proposal)), log_ratio, log_uniform)
-        gain = float(room.proposal.facts[1] - place.value[0])
-        if not log_uniform < log_ratio + gain:
-            return None
-        return _Tried(Terms.between(_live(place), _after(place, room.proposal)), -gain, np.nan)
+        self,
+        chain: int,
+        place: Place,
+        room: _Room,
+        full: SplineTrack,
+        rng: Streams,
+        draw: Draws,
+        tally: NDArray[np.int64],
+    ) -> None:
+        """All rounds of a step, where all rows decide on each move, or on each that the sheet lets pass."""
+        sheet, proposal, first = self.surrogate.of(chain), room.proposal, rng.first[chain]
+        self.surrogate.count(self.rounds * sheet.weights.size)
+        draw.screened[:, chain] = 0.0
+        update = 0
+        while update < self.rounds:
+            log_uniform = np.nan
+            if self.subchain:
+                update += screen(sheet, self.law, place, proposal, self.rounds - update, first, tally)
+                if update == self.rounds:
+                    return
+                log_ratio = float(place.value[0] - proposal.facts[1])
+            else:
+                log_uniform = np.log(first.random())
+                propose(sheet, self.law, place, first, proposal, -np.inf)
+                log_ratio = float(proposal.facts[0])
+            kind = int(proposal.kind[0])
+            if kind != NOTHING:
+                tally[kind, 0] += not self.subchain
+                found = _Tried(Terms.between(_live(place), _after(place, proposal)), log_ratio, log_uniform)
+                if self._decide(chain, found, full, rng.second[chain], draw, update):
+                    make(sheet, self.law, place, proposal)
+                    tally[kind, 1] += 1
+            update += 1
 
     def _explore(
         self, chain: int, place: Place, room: _Room, rng: np.random.Generator, tally: NDArray[np.int64]
@@ -218,13 +232,9 @@ class ReversibleJump:
         return _Tried(terms, float(place.value[0] - room.there.value[0]), np.nan, passed)
 
     def _decide(
-        self, chain: int, found: _Tried | None, full: SplineTrack, rng: np.random.Generator, draw: Draws, update: int
+        self, chain: int, found: _Tried, full: SplineTrack, rng: np.random.Generator, draw: Draws, update: int
     ) -> bool:
         """All rows decide, unless the linear predictor stays as it is."""
-        log_uniform = np.log(rng.random())
-        if found is None:
-            draw.screened[update, chain] = 0.0
-            return False
         draw.screened[update, chain] = found.passed
         log_ratio, value = found.log_ratio, full.value[chain]
         if not found.terms.none:
@@ -232,7 +242,7 @@ class ReversibleJump:
             value = full.at(self.model.rows, chain, found.terms)
             log_ratio += self.power * (value - full.value[chain])
         (draw.log_second if self.subchain else draw.log_first)[update, chain] = log_ratio
-        accepted = bool((log_uniform if np.isnan(found.log_uniform) else found.log_uniform) < log_ratio)
+        accepted = bool((np.log(rng.random()) if self.subchain else found.log_uniform) < log_ratio)
         draw.accepted[update, chain] = accepted
         if accepted and not found.terms.none:
             full.accept(chain, value)

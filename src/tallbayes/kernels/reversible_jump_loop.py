@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tallbayes.basis import WIDTH, Reference, draw_basis, vary_basis
 from tallbayes.compiled import compiled
 from tallbayes.kernels.joint import Gaussian, Products, draw, find, log_q, put_column, take_column
-from tallbayes.sheet import aim, fill_sheet, log_likelihood
+from tallbayes.sheet import aim, fill_sheet, log_likelihood, steepest
 
 Array = NDArray[np.float64]
 
@@ -115,8 +115,12 @@ def log_prior(law, coefficients, size, precision):
 
 
 @compiled()
-def propose(sheet, law, place, rng, proposal):
-    """Fill in a proposal. Everything but the likelihood is in facts[0]; all of the sheet's is in facts[1]."""
+def propose(sheet, law, place, rng, proposal, log_uniform):
+    """Fill in a proposal. Everything but the likelihood is in facts[0]; all of the sheet's is in facts[1].
+
+    Where the sheet turns down what has a log ratio of at most `log_uniform`, work that could not change that is left
+    out, and facts[0] is -inf.
+    """
     k, precision, most = int(place.head[0]), place.head[1], place.bases.shape[0]
     u, kind, slot = rng.random(), BIRTH, 0
     while kind < SCALE and u >= law.moves[kind]:
@@ -162,46 +166,55 @@ def propose(sheet, law, place, rng, proposal):
         log_ratio -= log_q(proposal.gaussian, k + 1 + grown, law.wide, proposal.coefficients)
         log_ratio += log_prior(law, proposal.coefficients, k + 1 + grown, precision)
         _predict(sheet, place, kind, slot, k, proposal)
+        proposal.facts[0], proposal.facts[1] = log_ratio, log_likelihood(sheet, proposal.eta)
     else:
-        log_ratio += _alone(sheet, law, place, kind, slot, k, rng, proposal)
+        _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform)
     if kind == DEATH:
         proposal.coefficients[k] = 0.0
-    proposal.facts[0] = log_ratio
-    proposal.facts[1] = log_likelihood(sheet, proposal.eta)
 
 
 @compiled()
-def _alone(sheet, law, place, kind, slot, k, rng, proposal):
-    """One coefficient, from the sheet's posterior of it given the others, or by a walk; returns the log ratio."""
+def _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform):
+    """One coefficient, from the sheet's posterior of it given the others, or by a walk."""
     precision, spare, eta = place.head[1], proposal.spare, proposal.eta
     j = min(k, int((k + 1) * rng.random())) if kind == COEFFICIENTS else slot + 1
-    variance = law.intercept_sd**2 if j == 0 else 1.0 / precision
+    variance, old = law.intercept_sd**2 if j == 0 else 1.0 / precision, place.coefficients[j]
     if kind == COEFFICIENTS and law.walk > 0.0:
-        old, step = place.coefficients[j], law.walk * rng.standard_normal()
+        step = law.walk * rng.standard_normal()
         proposal.coefficients[j] = old + step
         for i in range(eta.size):
             eta[i] = place.eta[i] + step * place.columns[j, i]
-        return log_normal(old + step, 0.0, variance) - log_normal(old, 0.0, variance)
-    log_ratio = 0.0
+        proposal.facts[0] = log_normal(old + step, 0.0, variance) - log_normal(old, 0.0, variance)
+        proposal.facts[1] = log_likelihood(sheet, eta)
+        return
     spare[:] = place.eta
     if kind != BIRTH:
-        old, column = place.coefficients[j], place.columns[j]
         for i in range(spare.size):
-            spare[i] -= old * column[i]
-        center, bend = aim(sheet, spare, column, math.sqrt(variance))
-        log_ratio += log_normal(old, center, law.wide / bend) - log_normal(old, 0.0, variance)
+            spare[i] -= old * place.columns[j, i]
+        log_ratio -= log_normal(old, 0.0, variance)
     if kind == DEATH:
         proposal.coefficients[j] = place.coefficients[k]
         eta[:] = spare
-        return log_ratio
-    column = place.columns[j] if kind == COEFFICIENTS else proposal.column
-    if kind != COEFFICIENTS:  # otherwise the mode is that of the old one
+    else:
+        column = place.columns[j] if kind == COEFFICIENTS else proposal.column
         center, bend = aim(sheet, spare, column, math.sqrt(variance))
-    new = center + math.sqrt(law.wide / bend) * rng.standard_normal()
-    proposal.coefficients[j] = new
-    for i in range(eta.size):
-        eta[i] = spare[i] + new * column[i]
-    return log_ratio + log_normal(new, 0.0, variance) - log_normal(new, center, law.wide / bend)
+        new = center + math.sqrt(law.wide / bend) * rng.standard_normal()
+        proposal.coefficients[j] = new
+        for i in range(eta.size):
+            eta[i] = spare[i] + new * column[i]
+        log_ratio += log_normal(new, 0.0, variance) - log_normal(new, center, law.wide / bend)
+    proposal.facts[1] = log_likelihood(sheet, eta)
+    if kind == COEFFICIENTS:  # the old one has the same density
+        log_ratio += log_normal(old, center, law.wide / bend)
+    elif kind != BIRTH:
+        # No density of the old one is larger than this, since no curvature is larger than `steepest`.
+        largest = 0.5 * math.log(steepest(sheet, place.columns[j], math.sqrt(variance)) / law.wide)
+        if log_ratio + largest + proposal.facts[1] - place.value[0] <= log_uniform:
+            proposal.facts[0] = -np.inf
+            return
+        center, bend = aim(sheet, spare, place.columns[j], math.sqrt(variance))
+        log_ratio += log_normal(old, center, law.wide / bend)
+    proposal.facts[0] = log_ratio
 
 
 @compiled()
@@ -261,14 +274,23 @@ def make(sheet, law, place, proposal):
 def explore(sheet, law, place, proposal, steps, rng, tally):
     """Moves on the sheet alone, each picked at random and decided by its likelihood; tally counts (kind, 2)."""
     for _ in range(steps):
-        propose(sheet, law, place, rng, proposal)
-        kind, log_uniform = proposal.kind[0], math.log(rng.random())
-        if kind == NOTHING:
-            continue
-        tally[kind, 0] += 1
-        if log_uniform < proposal.facts[0] + proposal.facts[1] - place.value[0]:
-            tally[kind, 1] += 1
+        if screen(sheet, law, place, proposal, 1, rng, tally) == 0:
+            tally[proposal.kind[0], 1] += 1
             make(sheet, law, place, proposal)
+
+
+@compiled()
+def screen(sheet, law, place, proposal, moves, rng, tally):
+    """Propose moves until the sheet lets one pass; returns how many it has turned down before, `moves` if all."""
+    for made in range(moves):
+        log_uniform = math.log(rng.random())
+        propose(sheet, law, place, rng, proposal, log_uniform)
+        kind = proposal.kind[0]
+        if kind != NOTHING:
+            tally[kind, 0] += 1
+            if log_uniform < proposal.facts[0] + proposal.facts[1] - place.value[0]:
+                return made
+    return moves
 
 
 @compiled()

@@ -152,8 +152,8 @@ class MARS:
         same = [name for name, column in zip(self.names, x, strict=True) if np.ptp(column) == 0]
         if len(same) == len(self.names) or admissible_share(self.reference, rng, TRIES) < ADMISSIBLE:
             raise ValueError(
-                f"hardly any basis has {self.reference.fewest} of {rows:,} reference rows that are not zero: the values "
-                "hardly differ; raise reference, lower min_rows, or drop variables that are almost constant"
+                f"hardly any basis has {self.reference.fewest} of {rows:,} reference rows that are not zero; values "
+                "hardly differ: raise reference, lower min_rows, or drop variables that are almost constant"
             )
         if same:
             warnings.warn(
