@@ -113,9 +113,7 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
     table.loc["half forgotten ratio"] = half.iloc[:2].min() / half
     show(f"Log-odds of {POINTS} rows from {rows:,}, {CHAINS} chains; cells with subchains of {kernel.subchain}", table)
     print("apart: the ESS of each chain by itself, summed; ratio: to the better of the two plain ones")
-    print(
-        "half forgotten: until the mean squared change of log-odds is half that of independent draws, as cells have them"
-    )
+    print("half forgotten: until the squared change of log-odds is half that of independent draws, as cells have them")
     print(
         "(median of points; a third of the run at most). Chains that start apart and hardly move have an ESS of 4 to 9"
     )
