@@ -44,7 +44,7 @@ PAPER = {  # (subsample %, walk sd): acceptance and time ratio
     (1, 0.0005): (0.06, 0.60),
     (1, 0.0001): (0.21, 0.68),
 }
-MOVES = (0.27, 0.27, 0.26, 0.0, 0.15, 0.05)  # birth, death and change alike, no variations, coefficients, lambda
+MOVES = (0.25, 0.25, 0.25, 0.0, 0.2, 0.05)  # birth, death and change alike, no variations, coefficients, lambda
 CELLS = (*(tb.Cells(count) for count in (1_024, 2_048, 4_096, 8_192)), tb.Cells(pairs=1), tb.Cells(pairs=16_000))
 LENGTHS = (10, 30, 100, 300)
 FLIGHTS = "late ~ month + hour + distance + day_of_week + origin + carrier"

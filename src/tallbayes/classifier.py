@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tallbayes.fit import sample
-from tallbayes.methods import AnySurrogate, make_kernel
+from tallbayes.methods import AnySurrogate, fresh_seed, make_kernel
 from tallbayes.models.mars import MARS
 from tallbayes.spline_result import MARSFit
 
@@ -118,5 +118,5 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
+        return fresh_seed()
     return int(random_state.randint(2**31))

@@ -24,7 +24,7 @@ from tallbayes.kernels.reversible_jump import ReversibleJump
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.methods import AnySurrogate, check_options, make_kernel, seeds
+from tallbayes.methods import AnySurrogate, check_options, fresh_seed, make_kernel, seeds
 from tallbayes.mode import SeparationWarning
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
@@ -120,7 +120,7 @@ def fit(
     _check_counts(shards=(shards, 1), workers=(workers, 1))
     if target_ess is not None and not target_ess > 0:
         raise ValueError(f"target_ess must be a positive number, not {target_ess!r}")
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    seed = fresh_seed() if seed is None else seed
     strata = [surrogate.by] if isinstance(surrogate, Stratified) else []
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
     if Formula.parse(formula).group is not None:
@@ -157,7 +157,7 @@ def sample(
 
     _check_counts(draws=(draws, 1), chains=(chains, 1), warmup=(warmup, 0), seed=(seed, 0))
     if isinstance(kernel, GLM | MARS):
-        seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+        seed = fresh_seed() if seed is None else seed
         phases = phases or Phases(kernel.seconds)
         kernel = make_kernel(kernel, seed=seed, phases=phases)
     phases = phases or Phases(kernel.model.seconds)

@@ -238,6 +238,11 @@ def seeds(seed: int | np.random.SeedSequence | None) -> list[np.random.SeedSeque
     return (seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)).spawn(SEEDS)
 
 
+def fresh_seed() -> int:
+    """A seed drawn at random, for those who gave none."""
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
 def _proposal(kind: str, mode: Mode) -> Proposal:
     """Proposals shaped by the curvature at the mode; warm-up tunes the scale where there is one."""
     p = mode.theta.size

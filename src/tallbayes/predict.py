@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data import check, read
 from tallbayes.families import Family, Poisson
 from tallbayes.formula import Formula
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -108,6 +111,32 @@ def summarise(
         expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
         result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
     return result
+
+
+def evenly_spaced(draws: int, every: int) -> NDArray[np.intp]:
+    """Numbers of so many draws out of all, or of all if there are fewer.
+
+    >>> evenly_spaced(3, 9)
+    array([0, 4, 8])
+    """
+    if draws < 1:
+        raise ValueError(f"draws must be 1 or more, got {draws}")
+    return np.linspace(0, every - 1, min(draws, every)).round().astype(np.intp)
+
+
+def check_interval(interval: float) -> None:
+    """Refuse what is no probability between none and all."""
+    if not 0 < interval < 1:
+        raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+
+
+def as_table(result: Array, interval: float, new_data: Any) -> pd.DataFrame:
+    """Mean and ends of the interval (3, row) with their names, and the index that the rows had."""
+    import pandas as pd
+
+    names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
+    index = new_data.index if isinstance(new_data, pd.DataFrame) else None
+    return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
 
 
 def offsets(

@@ -23,7 +23,7 @@ from tallbayes import diagnostics, families
 from tallbayes.diagnostics import Diagnostics
 from tallbayes.families import Bernoulli, Family
 from tallbayes.formula import Formula
-from tallbayes.predict import GroupEffects, offsets, predict
+from tallbayes.predict import GroupEffects, as_table, check_interval, evenly_spaced, offsets, predict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,20 +212,15 @@ class Fit:
         0   0.4       0.3       0.4
         1   0.3       0.1       0.7
         """
-        import pandas as pd
-
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
-        if draws < 1:
-            raise ValueError(f"draws must be 1 or more, got {draws}")
-        if not 0 < interval < 1:
-            raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+        every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
+        kept = evenly_spaced(draws, every)
+        check_interval(interval)
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, got {seed}")
         X = self.formula.apply(new_data)
         added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
-        every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
-        kept = np.linspace(0, every - 1, min(draws, every)).round().astype(int)
         effects = None
         if self.group is not None:
             theta = self._values(f"1|{self.group}", self.group).reshape(every, -1)[kept]
@@ -233,9 +228,7 @@ class Fit:
             effects = GroupEffects(self.formula, new_data, theta, sigma, seed)
         beta = self._values("beta", "coefficient").reshape(every, -1)[kept]
         result = predict(X, beta, added, effects, self.family.mean, interval)
-        names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
-        index = new_data.index if isinstance(new_data, pd.DataFrame) else None
-        return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
+        return as_table(result, interval, new_data)
 
     def to_arviz(self) -> xr.DataTree:
         """The draws as arviz wants them: a DataTree of posterior, sample_stats and, if there are groups, constant_data.
@@ -292,9 +285,14 @@ class Fit:
         story, left_out = f"<pre>{escape(self._story())}</pre>", [f"<p>{escape(line)}</p>" for line in self._left_out()]
         return "\n".join([story, self._rounded().to_html(), *left_out])
 
+    @property
+    def _shown(self) -> int:
+        """Lines of the summary in a printed fit: without the groups that would make it too long to read."""
+        return len(self.coefficients) + 1 + GROUPS_SHOWN
+
     def _rounded(self) -> pd.DataFrame:
-        """The summary as text, without the groups that would make it too long to read."""
-        table = self.summary().iloc[: len(self.coefficients) + 1 + GROUPS_SHOWN]
+        """The summary as text."""
+        table = self.summary().iloc[: self._shown]
         return table.map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
 
     def _left_out(self) -> list[str]:

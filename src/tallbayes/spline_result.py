@@ -17,7 +17,7 @@ from tallbayes import diagnostics
 from tallbayes.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, Splines
 from tallbayes.diagnostics import Diagnostics
 from tallbayes.models.mars import MARS, splines
-from tallbayes.predict import summarise
+from tallbayes.predict import as_table, check_interval, evenly_spaced, summarise
 from tallbayes.result import Fit, example
 from tallbayes.spline_effects import SUBSETS, effect, subset_means, total_effects
 
@@ -98,13 +98,6 @@ class MARSFit(Fit):
         count = self._values("bases").reshape(-1).astype(np.intp)
         return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
 
-    def _kept(self, draws: int) -> NDArray[np.intp]:
-        """Evenly spaced draws."""
-        if draws < 1:
-            raise ValueError(f"draws must be 1 or more, got {draws}")
-        every = self._all[0].sizes.size
-        return np.linspace(0, every - 1, min(draws, every)).round().astype(np.intp)
-
     def _design(self, new_data: Any) -> Array:
         """Variables (d, rows) of new data."""
         if self.formula is not None:
@@ -130,7 +123,7 @@ class MARSFit(Fit):
         `draws` is the number of draws of each chain, evenly spaced; all unless given.
         """
         chains, every = self.posterior.sizes["chain"], self.posterior.sizes["draw"]
-        kept = np.linspace(0, every - 1, min(draws or every, every)).round().astype(np.intp)
+        kept = evenly_spaced(every if draws is None else draws, every)
         each = (kept + every * np.arange(chains)[:, None]).ravel()
         return self._all[0].some(each).each(self._design(new_data)).reshape(chains, kept.size, -1)
 
@@ -151,19 +144,14 @@ class MARSFit(Fit):
         self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0
     ) -> pd.DataFrame:
         """Posterior mean and interval of each row's probability, from evenly spaced draws."""
-        import pandas as pd
-
         if offset is not None:
             raise ValueError("the model was fitted without an offset, so predict takes none")
-        if not 0 < interval < 1:
-            raise ValueError(f"interval must lie between 0 and 1, got {interval}")
-        x, kept = self._design(new_data), self._kept(draws)
-        chosen = self._all[0].some(kept)
+        check_interval(interval)
+        every = self._all[0]
+        x, chosen = self._design(new_data), every.some(evenly_spaced(draws, every.sizes.size))
         rows = np.arange(x.shape[1])
-        result = summarise(rows, kept.size, lambda some: chosen.each(x[:, some]).T, expit, interval)
-        names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
-        index = new_data.index if isinstance(new_data, pd.DataFrame) else None
-        return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
+        result = summarise(rows, chosen.sizes.size, lambda some: chosen.each(x[:, some]).T, expit, interval)
+        return as_table(result, interval, new_data)
 
     def importance(self) -> pd.DataFrame:
         """How much each variable matters, one line each.
@@ -203,15 +191,14 @@ class MARSFit(Fit):
                 raise ValueError(f"there is no variable {name!r}; there are {', '.join(map(repr, self.variables))}")
             if name in EFFECT:
                 raise ValueError(f"a variable called {name!r} cannot be told from what an effect is made of; rename it")
-        if not 0 < interval < 1:
-            raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+        check_interval(interval)
         places = tuple(self.variables.index(name) for name in variables)
         given = tuple(self._grid(place) for place in places) if grids is None else grids
         at = tuple(np.asarray(grid, dtype=float) for grid in given)
         if len(at) != len(places) or any(grid.ndim != 1 for grid in at):
             raise ValueError(f"grids must have a list of values for each of {', '.join(map(repr, variables))}")
-        kept = self._kept(draws)
         every, means = self._all
+        kept = evenly_spaced(draws, every.sizes.size)
         values = effect(every.some(kept), means[kept], places, at)
         low, high = np.quantile(values, [(1 - interval) / 2, (1 + interval) / 2], axis=0)
         found = zip(EFFECT, (values.mean(0), low, high, values.std(0)), strict=True)
@@ -229,9 +216,9 @@ class MARSFit(Fit):
     def _state(self) -> dict[str, Any]:
         return super()._state() | {"kind": "mars"}
 
-    def _rounded(self) -> pd.DataFrame:
-        table = self.summary().iloc[: 2 + SHOWN]
-        return table.map(lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
+    @property
+    def _shown(self) -> int:
+        return 2 + SHOWN
 
     def _left_out(self) -> list[str]:
         more = self.posterior.sizes["point"] - SHOWN
@@ -257,8 +244,8 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
     beta = np.where(np.concatenate([np.ones((len(live), 1), bool), live], axis=1), every.coefficients, np.nan)
     means = np.empty((len(bases), SUBSETS))
     subset_means(model.reference.x, bases, means)
-    kept = np.linspace(0, every.sizes.size - 1, min(KEPT, every.sizes.size)).round().astype(np.intp)
-    effects = total_effects(every.some(kept), model.reference, np.random.default_rng(seed))
+    some = every.some(evenly_spaced(KEPT, every.sizes.size))
+    effects = total_effects(some, model.reference, np.random.default_rng(seed))
     axes = ("chain", "draw")
     posterior = {
         "bases": (axes, every.sizes.reshape(chains, draws)),

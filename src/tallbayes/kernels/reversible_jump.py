@@ -273,9 +273,9 @@ def _live(place: Place) -> tuple[Array, Array]:
 
 def _after(place: Place, proposal: Proposal) -> tuple[Array, Array]:
     """Coefficients and bases that it would have after a proposed move."""
-    (kind, slot), (_, bases) = map(int, proposal.kind), _live(place)
+    (kind, slot, _), (_, bases) = map(int, proposal.kind), _live(place)
     if kind == DEATH:
-        bases = np.delete(bases, slot, axis=0) if slot == len(bases) - 1 else _with(bases[:-1], slot, bases[-1])
+        bases = _with(bases, slot, bases[-1])[:-1]
     elif kind == BIRTH:
         bases = np.concatenate([bases, proposal.basis[None]])
     elif kind in REPLACED:

@@ -61,7 +61,7 @@ class Place(NamedTuple):
 class Proposal(NamedTuple):
     """A move that may be made, and room to find it."""
 
-    kind: NDArray[np.int64]  # (2,) kind and slot
+    kind: NDArray[np.int64]  # (3,) kind, slot, and whether all coefficients are proposed together
     basis: Array  # (WIDTH,)
     coefficients: Array  # (K + 1,) after it
     column: Array  # (a,) of the new basis
@@ -77,7 +77,7 @@ class Proposal(NamedTuple):
         """Room for one."""
         found = (np.zeros(most + 1), np.zeros(a), Products.empty(most), np.zeros(a), np.zeros(3))
         room = (Gaussian.empty(most), np.zeros(a), np.zeros(reference))
-        return cls(np.zeros(2, np.int64), np.zeros(WIDTH), *found, *room)
+        return cls(np.zeros(3, np.int64), np.zeros(WIDTH), *found, *room)
 
 
 @compiled()
@@ -126,7 +126,7 @@ def propose(sheet, law, place, rng, proposal, log_uniform):
     while kind < SCALE and u >= law.moves[kind]:
         kind += 1
     proposal.coefficients[:] = place.coefficients
-    proposal.kind[0], proposal.kind[1] = kind, slot
+    proposal.kind[0], proposal.kind[1], proposal.kind[2] = kind, slot, 0
     proposal.facts[0], proposal.facts[1], proposal.facts[2] = 0.0, place.value[0], precision
     if kind == SCALE:
         squares = 0.0
@@ -158,14 +158,15 @@ def propose(sheet, law, place, rng, proposal, log_uniform):
             return
         log_ratio += log_q(proposal.gaussian, k + 1, law.wide, place.coefficients)
         log_ratio -= log_prior(law, place.coefficients, k + 1, precision)
-        _change_products(sheet, place, kind, slot, k, proposal, proposal.products)
+        _change_products(sheet, place, kind, slot, k, proposal)
         if not find(proposal.products, k + 1 + grown, law.intercept_sd**-2, precision, proposal.gaussian):
             proposal.kind[0] = NOTHING
             return
         draw(proposal.gaussian, k + 1 + grown, law.wide, rng, proposal.coefficients)
         log_ratio -= log_q(proposal.gaussian, k + 1 + grown, law.wide, proposal.coefficients)
         log_ratio += log_prior(law, proposal.coefficients, k + 1 + grown, precision)
-        _predict(sheet, place, kind, slot, k, proposal)
+        _predict(sheet, place, kind, slot, k, k + 1 + grown, proposal)
+        proposal.kind[2] = 1
         proposal.facts[0], proposal.facts[1] = log_ratio, log_likelihood(sheet, proposal.eta)
     else:
         _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform)
@@ -218,8 +219,9 @@ def _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_unifo
 
 
 @compiled()
-def _change_products(sheet, place, kind, slot, k, proposal, products):
+def _change_products(sheet, place, kind, slot, k, proposal):
     """The products after a move."""
+    products = proposal.products
     _copy_products(place.products, products)
     if kind == DEATH:
         take_column(k + 1, slot + 1, products)
@@ -229,11 +231,11 @@ def _change_products(sheet, place, kind, slot, k, proposal, products):
 
 
 @compiled()
-def _predict(sheet, place, kind, slot, k, proposal):
-    """The linear predictor after a move with these coefficients."""
-    eta, after = proposal.eta, k if kind == DEATH else k + 2 if kind == BIRTH else k + 1
+def _predict(sheet, place, kind, slot, k, size, proposal):
+    """The linear predictor after a move with these `size` coefficients."""
+    eta = proposal.eta
     eta[:] = sheet.offset
-    for j in range(after):
+    for j in range(size):
         own = kind != COEFFICIENTS and j == slot + 1
         column = place.columns[j]
         if own:
@@ -256,7 +258,8 @@ def make(sheet, law, place, proposal):
     if kind == COEFFICIENTS:
         return
     if law.joint > 0.0:
-        _change_products(sheet, place, kind, slot, k, proposal, proposal.products)
+        if proposal.kind[2] == 0:  # otherwise the proposal has needed them
+            _change_products(sheet, place, kind, slot, k, proposal)
         _copy_products(proposal.products, place.products)
     if kind == DEATH:
         place.head[0] = k - 1

@@ -12,7 +12,7 @@ from tallbayes.models.mars import INTERCEPT_SD, MARS, splines
 from tallbayes.partition import Partition
 from tallbayes.sheet import Sheet, Sheets
 from tallbayes.surrogates.cells import Cells, sheet_at
-from tallbayes.surrogates.subsample import Subsample
+from tallbayes.surrogates.subsample import Subsample, check_enough
 
 METHODS, PROPOSALS = ("auto", "two-stage", "mh"), ("informed", "random-walk")
 # Probabilities of birth, death, change, variation, coefficients, lambda. Where all rows decide on each move, those of
@@ -73,7 +73,6 @@ def at_reference(model: MARS, partition: Partition, theta: np.ndarray[Any, Any],
 
 
 def _sample(model: MARS, size: int, rng: np.random.Generator) -> Sheets:
-    if size > model.rows.size:
-        raise ValueError(f"the subsample asks for {size:,} rows, but the data has only {model.rows.size:,}")
+    check_enough(size, model.rows.size, "rows")
     x, y, _, weights = model.rows.sample(size, rng).arrays()
     return Sheets(str(Subsample(size)), (Sheet.of_rows(x, y, np.ones(size) if weights is None else weights),))

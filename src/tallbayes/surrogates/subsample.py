@@ -66,7 +66,7 @@ class Subsample:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the subsample."""
-        _check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
+        check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
         return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag, str(self))
 
 
@@ -89,7 +89,7 @@ class CaseControl:
         """Draw the rows with y=0."""
         rows = model.rows
         zeros = max(rows.count_by("outcome")[0], rows.weight_by("outcome")[0])
-        _check_enough(self.size, zeros, "rows with outcome 0")
+        check_enough(self.size, zeros, "rows with outcome 0")
         weight = None if self.uniform else _fitted(model, mode)
         return SubsampleSurrogate(
             rows.sample({0: self.size}, rng, by="outcome", weight=weight), model.family.tag, str(self)
@@ -131,6 +131,7 @@ def _check_size(size: int) -> None:
         raise ValueError(f"a subsample's size must be a positive whole number, not {size!r}")
 
 
-def _check_enough(size: int, available: float, what: str) -> None:
+def check_enough(size: int, available: float, what: str) -> None:
+    """Refuse a subsample of more than there is."""
     if size > available:
         raise ValueError(f"the subsample asks for {size:,} {what}, but the data has only {available:,.0f}")
