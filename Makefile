@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: demo test test-long bench bench-peers lint clean
+.PHONY: demo test test-long docs bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
@@ -14,6 +14,9 @@ test: lint
 
 test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal
+
+docs: $(VENV)/ready
+	$(RUN)/mkdocs build --strict
 
 bench: $(VENV)/ready
 	$(RUN)/python -m benchmarks
@@ -27,7 +30,7 @@ lint: $(VENV)/ready
 	$(RUN)/mypy
 
 clean:
-	rm -rf $(VENV) $(PEERS)
+	rm -rf $(VENV) $(PEERS) site
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 
 import tallbayes as tb
-
-FORMULA = "y ~ poutcome + log_age + contact + education + marital"
-RARE = ["education[T.illiterate]", "marital[T.unknown]"]
+from tallbayes.paper.bank import FORMULA, RARE
 
 
 def main() -> None:
@@ -31,5 +29,5 @@ def main() -> None:
     print(tb.compare(**fits).T.map(lambda value: f"{value:,.3g}").to_string())
     print("\nRare levels, mean (sd)")
     for name, fit in fits.items():
-        table = fit.summary().loc[RARE]
+        table = fit.summary().loc[list(RARE)]
         print(f"{name:13}", "   ".join(f"{m:.3f} ({s:.3f})" for m, s in zip(table["mean"], table["sd"], strict=True)))

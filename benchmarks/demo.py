@@ -1,4 +1,4 @@
-"""`make demo`: 2.3 million simulated loans by four methods, Metropolis-Hastings to auto; a table and two figures."""
+"""`make demo`: 2.3 million simulated loans by four methods, Metropolis-Hastings to auto; table, figures, report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def main(folder: str = "demo") -> None:
     tb.plots.density(**fits).savefig(out / "density.png", dpi=120)
     tb.plots.redpm(**fits).savefig(out / "redpm.png", dpi=120)
     fits["auto"].save(out / "auto.nc")
-    print(f"\nFigures: {out}/density.png and {out}/redpm.png; the fit: tb.load('{out}/auto.nc')")
+    fits["auto"].report(out / "auto.html")
+    print(f"\nFigures: {out}/density.png and {out}/redpm.png; the fit: tb.load('{out}/auto.nc'), {out}/auto.html")
     print(f"{time.perf_counter() - began:.0f} seconds in all")
 
 

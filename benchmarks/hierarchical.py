@@ -23,12 +23,11 @@ from benchmarks import loans as plain_loans
 from benchmarks.scaling import show
 from tallbayes.diagnostics import ess, mcse
 from tallbayes.kernels import Draws, Streams
+from tallbayes.paper.hierarchical import FORMULA as LOANS
+from tallbayes.paper.hierarchical import PAPERS_PRIOR, SIZES
 from tallbayes.phases import Phases
 from tallbayes.warmup import tune
 
-LOANS = plain_loans.FORMULA + " + (1 | bank)"
-PAPERS_PRIOR = tb.InverseSquare(lower=0.01)
-SIZES = {"rows_224000": 14_000, "rows_22400": 1_400}  # rows a bank of the surrogate: 14 x 1,000 and 14 x 100
 LOAN_METHODS: dict[str, dict[str, Any]] = {
     "mh": {"method": "mh"},
     **{name: {"method": "two-stage", "surrogate": tb.Stratified(size, by="bank")} for name, size in SIZES.items()},

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 import tallbayes as tb
-
-FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
+from tallbayes.paper.loans import FORMULA
 
 METHODS: dict[str, dict[str, Any]] = {
     "mh": {"method": "mh", "proposal": "one-at-a-time"},

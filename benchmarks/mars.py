@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,30 +21,30 @@ from scipy.special import expit
 
 import tallbayes as tb
 from tallbayes.diagnostics import ess, mcse, r_hat
-from tallbayes.kernels import Draws, Streams
-from tallbayes.kernels.reversible_jump_loop import SCALE
+from tallbayes.kernels import Streams
 from tallbayes.kernels.reversible_jump_setup import at_reference
-from tallbayes.models.mars import splines
+from tallbayes.paper.mars import (
+    CHAINS,
+    FORMULA,
+    MOVES,
+    PAPERS,
+    TEST_ROWS,
+    VARIABLES,
+    Run,
+    log_odds,
+    measure,
+    on,
+    predictions,
+    rms,
+)
 from tallbayes.sheet import Sheets
 from tallbayes.spline_warmup import AVERAGED
 from tallbayes.warmup import tune
 
-FORMULA, VARIABLES = "y ~ x1 + x2 + x3 + x4", ["x1", "x2", "x3", "x4"]
-CHAINS = 4
-TEST_ROWS, POINTS = 1_000, 50  # whose probabilities are held against the truth, and whose log-odds are followed
-KEPT = 1_000  # draws that say how far probabilities are off
+POINTS = 50  # test rows whose log-odds are followed
 TUNING = 96  # draws that find the step of a random walk
 EVERY = 10  # how many draws lie between the places that make a reference
 
-PAPER = {  # (subsample %, walk sd): acceptance and time ratio
-    (0, 0.0005): (0.31, 1.0),
-    (15, 0.0005): (0.18, 0.68),
-    (10, 0.0005): (0.15, 0.66),
-    (5, 0.0005): (0.12, 0.61),
-    (1, 0.0005): (0.06, 0.60),
-    (1, 0.0001): (0.21, 0.68),
-}
-MOVES = (0.25, 0.25, 0.25, 0.0, 0.2, 0.05)  # birth, death and change alike, no variations, coefficients, lambda
 CELLS = (*(tb.Cells(count) for count in (1_024, 2_048, 4_096, 8_192)), tb.Cells(pairs=1), tb.Cells(pairs=16_000))
 LENGTHS = (10, 30, 100, 300)
 FLIGHTS = "late ~ month + hour + distance + day_of_week + origin + carrier"
@@ -55,7 +55,7 @@ def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: i
     """The paper's table: equal numbers of moves, plain and screened by subsamples, from the same converged chains."""
     model, test, _, theta, _ = warmed(rows, warmup)
     kernels, runs = dict[tuple[str, int, float], tb.ReversibleJump](), dict[tuple[str, int, float], Run]()
-    for percent, sd in PAPER:
+    for percent, sd in PAPERS:
         walk = screened(model, percent, theta)
         kernels["the paper's", percent, sd] = replace(walk, law=walk.law._replace(walk=sd, moves=np.cumsum(MOVES)))
         kernels["tuned", percent, walk.law.walk] = walk
@@ -72,7 +72,7 @@ def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: i
         made = run.draws.accepted.size - run.lambdas
         moved, passed = ((part.sum() - run.lambdas) / made for part in (run.draws.accepted, run.draws.screened))
         base, base_moved = plain.setdefault(steps, (run.seconds, moved))
-        share, ratio = PAPER.get((percent, sd), (np.nan, np.nan))
+        share, ratio = PAPERS.get((percent, sd), (np.nan, np.nan))
         line = {"steps": steps, "subsample %": str(percent or "none"), "walk sd": sd}
         line |= {"accepted": run.draws.accepted.mean(), "paper's": share, "but lambda": moved}
         line |= {"stage 1": passed, "stage 2": run.second} if percent else {"stage 1": np.nan, "stage 2": np.nan}
@@ -198,24 +198,6 @@ def scores(y: np.ndarray, chance: np.ndarray) -> dict[str, float]:
     return {"log loss": log_loss, "Brier": ((chance - y) ** 2).mean(), "calibration error": apart}
 
 
-class Run(NamedTuple):
-    draws: Draws
-    theta: np.ndarray  # (chain, draw, width)
-    seconds: float
-    step_ms: float  # milliseconds a step of one chain
-    second: float  # share of what all rows decided on that was accepted; draws of lambda are not
-    lambdas: int  # moves that drew lambda, which are always accepted
-
-
-def measure(kernel: tb.ReversibleJump, theta: np.ndarray, steps: int) -> Run:
-    """So many steps from these places, always with the same random numbers."""
-    streams = Streams.spawn(2, CHAINS)
-    (state, draws), seconds = timed(kernel.advance, kernel.start(streams, theta=theta), steps, streams)
-    second = draws.accepted[draws.decided].mean() if draws.decided.any() else np.nan
-    lambdas = int(state.tally[:, SCALE, 0].sum())
-    return Run(draws, draws.theta.swapaxes(0, 1), seconds, 1e3 * seconds / (steps * CHAINS), float(second), lambdas)
-
-
 def lasting(kernel: tb.ReversibleJump, theta: np.ndarray, seconds: float) -> Run:
     """A run of about so long; the first of some shorter ones compiles, the last tells how many steps that takes."""
     steps, tried = 2, measure(kernel, theta, 2)._replace(seconds=0.0)
@@ -247,19 +229,9 @@ def screened(model: tb.MARS, percent: int, walk_from: np.ndarray | None = None) 
     return tune(kernel, kernel.start(streams, theta=walk_from), TUNING, on(streams))[0]
 
 
-def on(streams: Streams) -> Callable[..., tuple[Any, Draws]]:
-    """How warm-up moves chains."""
-    return lambda kernel, state, steps: kernel.advance(state, steps, streams)
-
-
 def samplers(model: tb.MARS, theta: np.ndarray, cells: tb.ReversibleJump) -> dict[str, tb.ReversibleJump]:
     plain = {"plain, walk": screened(model, 0, theta), "plain, informed": screened(model, 0)}
     return plain | {f"subsample {percent}%": screened(model, percent) for percent in (5, 1)} | {"cells": cells}
-
-
-def log_odds(model: tb.MARS, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Draws (chain, draw, row) on rows x (d, rows)."""
-    return splines(theta, model.most).each(x).reshape(*theta.shape[:2], -1)
 
 
 def forgotten(draws: np.ndarray, independent: np.ndarray, seconds: float) -> float:
@@ -274,10 +246,8 @@ def forgotten(draws: np.ndarray, independent: np.ndarray, seconds: float) -> flo
 
 
 def rmse(model: tb.MARS, theta: np.ndarray, test: pd.DataFrame) -> float:
-    """Of posterior mean probabilities, from evenly spaced draws."""
-    some = theta[:, :: -(-CHAINS * theta.shape[1] // KEPT)]
-    chance = expit(log_odds(model, some, test[VARIABLES].to_numpy().T)).mean((0, 1))
-    return float(((chance - test["probability"]) ** 2).mean() ** 0.5)
+    """Of posterior mean probabilities."""
+    return rms(predictions(model, theta, test) - test["probability"].to_numpy())
 
 
 def timed(function: Callable[..., Any], *given: Any) -> tuple[Any, float]:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 import tallbayes as tb
-from benchmarks.bank import FORMULA
-from benchmarks.consensus import errors
 from tallbayes.diagnostics import ess, mcse
+from tallbayes.paper.bank import FORMULA
+from tallbayes.paper.experiment import errors
 
 DRAWS = 10_000  # as in the paper
 REPEATS = 3

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from tallbayes import cli, datasets, methods
+from tallbayes import cli, datasets, methods, paper
 from tallbayes.cli import main
 from tallbayes.data import read
 from tallbayes.estimators import SplineProxy, TaylorProxy
@@ -72,7 +72,7 @@ def test_help_teaches():
     assert shown.exit_code == 0
     for code in (0, 1, 2, 3, 130):
         assert re.search(rf"^ +{code} +\S", shown.stdout, re.MULTILINE)
-    for command in ("fit", "compare", "simulate"):
+    for command in ("fit", "report", "compare", "simulate", "reproduce"):
         text = run(command, "--help").stdout
         assert f"  tallbayes {command} " in text  # an example
         assert command in shown.stdout
@@ -110,6 +110,7 @@ def test_choices_are_those_of_the_library():
     for name in ("METHODS", "PROPOSALS", "INNER", "SHARDINGS", "COMBINERS"):
         assert getattr(cli, name) == getattr(methods, name)
     assert cli.LOAN_ROWS == datasets.LOAN_ROWS
+    assert tuple(paper.EXPERIMENTS) == cli.EXPERIMENTS
 
 
 # fit
@@ -462,6 +463,57 @@ def test_interrupted_before_any_draw(monkeypatch, tmp_path):
     assert (done.exit_code, done.stdout) == (130, "")
     assert done.stderr.startswith("interrupted")
     assert list(tmp_path.iterdir()) == []
+
+
+# report and reproduce
+
+
+def test_fit_writes_a_report(calls, tmp_path):
+    page, out = tmp_path / "fit.html", tmp_path / "fit.nc"
+    done = run("fit", "data.csv", "y ~ x", "--out", out, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == f"report: {page}"
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert run("fit", "data.csv", "y ~ x", "--report", page).exit_code == 1  # exists already
+    assert len(calls) == 1
+
+
+def test_a_saved_fit_is_reported(tmp_path):
+    example().save(tmp_path / "fit.nc")
+    done = run("report", tmp_path / "fit.nc", tmp_path / "fit.html")
+    assert (done.exit_code, done.stdout) == (0, f"report: {tmp_path / 'fit.html'}\n")
+    assert "Did it converge?" in (tmp_path / "fit.html").read_text("utf-8")
+    again = run("report", tmp_path / "fit.nc", tmp_path / "fit.html")
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+    assert run("report", tmp_path / "fit.nc", tmp_path / "fit.html", "--force").exit_code == 0
+
+
+def test_a_report_is_a_page(calls, tmp_path):
+    for command in (("fit", "data.csv", "y ~ x", "--report"), ("report", "fit.nc")):
+        done = run(*command, tmp_path / "fit.pdf")
+        assert done.exit_code == 2
+        assert "must end in .html" in done.stderr
+    assert calls == []
+
+
+def test_reproduce(monkeypatch, tmp_path):
+    seen = []
+
+    def reproduce(names, out, full, data, tell):
+        seen.append((names, out, full, data, tell is None))
+        return out / "index.html"
+
+    monkeypatch.setattr(paper, "reproduce", reproduce)
+    done = run("reproduce", "mars", "bank", "mars", "--out", tmp_path)
+    assert (done.exit_code, done.stdout) == (0, f"page: {tmp_path / 'index.html'}\n")
+    assert run("reproduce", "all", "--full", "--data", tmp_path, "--quiet").exit_code == 0
+    assert seen == [
+        (("mars", "bank"), tmp_path, False, None, False),
+        (tuple(paper.EXPERIMENTS), Path("reproduction"), True, tmp_path, True),
+    ]
+    assert run("reproduce").exit_code == 2
+    assert run("reproduce", "banks").exit_code == 2
 
 
 # compare

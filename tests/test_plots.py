@@ -3,6 +3,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tallbayes import plots
+from tallbayes.calibration import calibrate, sums
+from tallbayes.families import Bernoulli
 from tallbayes.result import example
 
 
@@ -198,3 +200,59 @@ def test_a_caterpillar_has_nothing_clipped_or_overlapping(groups):
 def test_arguments_are_checked(draw, message):
     with pytest.raises(ValueError, match=message):
         draw(example(draws=50))
+
+
+def test_forest_has_a_line_a_coefficient_but_the_intercept():
+    fit = example(groups=3)
+    figure = rendered(plots.forest(fit))
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["fico"]
+    named = rendered(plots.forest(fit, ["Intercept", "1|bank_sigma"]))
+    (dots,) = [line for line in named.axes[0].lines if line.get_label() == "posterior mean"]
+    table = fit.summary()
+    np.testing.assert_allclose(dots.get_xdata(), table.loc[["Intercept", "1|bank_sigma"], "mean"])
+    ends = named.axes[0].collections[0].get_segments()
+    np.testing.assert_allclose(ends[0][:, 0], table.loc["Intercept", ["eti94_lb", "eti94_ub"]])
+    with pytest.raises(ValueError, match="did you mean 'fico'"):
+        plots.forest(fit, ["ficco"])
+
+
+def test_calibration_shows_the_table():
+    fit = example()
+    figure = rendered(plots.calibration(fit))
+    table = fit.calibration()
+    (dots,) = [line for line in figure.axes[0].lines if line.get_label() == "observed"]
+    np.testing.assert_array_equal(dots.get_xdata(), table["predicted"])
+    np.testing.assert_array_equal(dots.get_ydata(), table["observed"])
+    assert figure.axes[0].get_xscale() == "linear"
+
+
+def test_calibration_of_rare_events_is_logarithmic():
+    eta = np.linspace(-9, -1, 100_000)
+    fit = example()
+    fit._calibration = calibrate(sums(eta, np.zeros(eta.size), None), Bernoulli())
+    figure = rendered(plots.calibration(fit))
+    assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
+    (dots,) = [line for line in figure.axes[0].lines if line.get_label() == "observed"]
+    assert (dots.get_ydata() > 0).all()  # bins without events are seen
+
+
+def test_speed_and_seconds_are_bars():
+    fit = example(groups=4)
+    for figure, values in ((plots.speed(fit), fit.edpm()), (plots.seconds(fit), fit.stats["seconds"])):
+        bars = rendered(figure).axes[0].patches
+        np.testing.assert_allclose([bar.get_width() for bar in bars], list(dict(values).values()))
+    assert len(plots.speed(fit, ["fico"]).axes[0].patches) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_panels_side_by_side(columns):
+    for figure in (
+        plots.trace(example(groups=3), columns=columns),
+        plots.density(None, columns, fit=example(groups=3)),
+    ):
+        assert {panel.get_subplotspec().get_gridspec().ncols for panel in figure.axes} == {columns}
+
+
+def test_one_line_needs_no_legend():
+    assert plots.density(fit=example()).legends == []
+    assert len(plots.density(a=example(), b=example(seed=1)).legends) == 1

@@ -1,5 +1,6 @@
-"""The command line: fit, compare, simulate. Heavy imports wait inside the commands, so that help is quick.
+"""The command line: fit, report, compare, simulate, reproduce.
 
+Heavy imports wait inside the commands, so that help is quick.
 A command refuses impossible options and outputs before it reads data, and its exit code tells how it went.
 """
 
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
-# Repeated from methods.py and datasets.py, which take too long to import for a help text; a test compares them.
+# Repeated from methods.py, datasets.py and paper, which take too long to import for a help text; a test compares them.
 METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
 INNER = ("auto", "thinned", "two-stage", "mh")
 SHARDINGS = ("random", "stratified", "groups")
 COMBINERS = ("average", "gaussian")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
+EXPERIMENTS = ("bank", "loans", "hierarchical", "mars")
 METHOD_OPTIONS = (
     "method", "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
@@ -208,6 +210,7 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @click.argument("data")
 @click.argument("formula")
 @click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
+@click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
@@ -230,7 +233,9 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: bool, **options: Any) -> None:
+def fit_command(
+    data: str, formula: str, out: Path | None, report: Path | None, force: bool, quiet: bool, **options: Any
+) -> None:
     """Fit a Bayesian regression to all rows of the data.
 
     DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
@@ -240,15 +245,17 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
 
     \b
     Examples:
-      tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc --report fit.html
       tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
       tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
     """
-    if out is not None:
-        _refuse(out, force)
+    for path in filter(None, (out, report)):
+        _refuse(path, force)
+    if report is not None:
+        _check_page(report)
 
     from tallbayes.fit import fit
     from tallbayes.methods import check_options
@@ -265,6 +272,8 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
         result = fit(formula, data, progress=not quiet, **options)
     if out is not None:
         result.save(out)  # before all else, which may be interrupted
+    if report is not None:
+        result.report(report)
     click.echo(f"{result!r}\n")
     code = _judge(result)
     click.echo(
@@ -272,7 +281,31 @@ def fit_command(data: str, formula: str, out: Path | None, force: bool, quiet: b
         if out is not None
         else "not saved; add --out fit.nc to keep the draws"
     )
+    if report is not None:
+        click.echo(f"report: {report}")
     sys.exit(code)
+
+
+@main.command("report")
+@click.argument("fit", type=OUT)
+@click.argument("out", type=OUT)
+@FORCE
+def report_command(fit: Path, out: Path, force: bool) -> None:
+    """Write a page about a saved fit: what was fitted, whether to trust it, and what came out.
+
+    The page (HTML) needs nothing else, and can be mailed, printed and read on a phone.
+
+    \b
+    Example:
+      tallbayes report fit.nc fit.html
+    """
+    _refuse(out, force)
+    _check_page(out)
+
+    from tallbayes.result import load
+
+    load(fit).report(out)
+    click.echo(f"report: {out}")
 
 
 @main.command("compare")
@@ -337,6 +370,32 @@ def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool)
     click.echo(f"{rows:,} rows, {loans['foreclosed'].sum():,} of them ones (foreclosed), saved to {out}")
 
 
+@main.command("reproduce")
+@click.argument("experiments", nargs=-1, required=True, type=click.Choice([*EXPERIMENTS, "all"]))
+@click.option("--out", type=OUT, default=Path("reproduction"), show_default=True, metavar="FOLDER", help="Where to.")
+@click.option("--full", is_flag=True, help="The paper's 100,000 iterations, which take hours.")
+@click.option("--data", type=OUT, metavar="FOLDER", help="With the bank's CSV, or Freddie Mac's text files.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def reproduce_command(experiments: tuple[str, ...], out: Path, full: bool, data: Path | None, quiet: bool) -> None:
+    """Run the experiments of Payne and Mallick's paper, and hold their figures beside ours.
+
+    The folder gets one page (index.html), tables as CSV and figures as SVG. An experiment takes up to ten minutes
+    on two cores. The bank's data are downloaded once unless --data or TALLBAYES_DATA say where they are;
+    Freddie Mac's loans are simulated unless --data has them.
+
+    \b
+    Examples:
+      tallbayes reproduce bank
+      tallbayes reproduce all --out paper
+      tallbayes reproduce loans hierarchical --data freddie_mac --full
+    """
+    from tallbayes.paper import reproduce
+
+    names = EXPERIMENTS if "all" in experiments else tuple(dict.fromkeys(experiments))
+    found = reproduce(names, out, full=full, data=data, tell=None if quiet else _tell)
+    click.echo(f"page: {found}")
+
+
 def _tell(message: str) -> None:
     click.echo(message, err=True)
 
@@ -348,6 +407,11 @@ def _refuse(out: Path, force: bool) -> None:
     check_writable(out)
     if out.exists() and not force:
         raise FileExistsError(f"'{out}' exists already; choose another name, or --force to replace it")
+
+
+def _check_page(path: Path) -> None:
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise click.BadParameter(f"{str(path)!r} must end in .html: a report is a page")
 
 
 def _judge(fit: Fit) -> int:

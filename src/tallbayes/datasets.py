@@ -1,8 +1,8 @@
 """Four tall data sets: simulated loans and splines, a Portuguese bank's phone calls, flights out of New York.
 
-The loans stand in for Freddie Mac's file, which is behind a registration, and the splines are the simulation
-of Payne and Mallick; the other two are real. Each function returns a pandas frame that is ready for a
-formula: the outcome is 0/1, strings are categoricals.
+The loans stand in for Freddie Mac's files, which are behind a registration and which `load_loans` reads; the splines
+are the simulation of Payne and Mallick; the other two are real. Each function returns a pandas frame that is ready for
+a formula: the outcome is 0/1, strings are categoricals.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallbayes.freddie_mac import load_loans, standardise
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pandas import DataFrame
+
+__all__ = ["load_bank", "load_flights", "load_loans", "simulate_loans", "simulate_mars"]
 
 LOAN_ROWS, FORECLOSURES = 2_297_813, 3_711  # Payne and Mallick's counts
 
@@ -77,7 +80,7 @@ def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
         "dti": np.rint(65 * expit(0.6 * ratio - 0.05)),  # percent
         "upb": np.minimum(np.rint(190 * np.exp(0.55 * balance)), 730),  # $1,000s, up to a limit
     }
-    numeric = {name: _standardise(column) for name, column in raw.items()}
+    numeric = {name: standardise(column) for name, column in raw.items()}
     first_time = rng.choice(len(FIRST_TIME_SHARES), size=rows, p=list(FIRST_TIME_SHARES.values()))
     bank = rng.choice(len(BANKS), size=rows, p=BANK_SHARES)
 
@@ -240,9 +243,3 @@ def fetch_member(url: str, member: str, sha256: str, folder: Path | None = None)
                 f"it was removed. Try again, or {by_hand} if you trust it"
             )
         return Path(extracted).replace(kept)
-
-
-def _standardise(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred = column - column.mean()
-    scaled: NDArray[np.float64] = centred / (centred.std() or 1.0)
-    return scaled

@@ -1,11 +1,17 @@
-"""What all pictures share: a figure that belongs to nobody, panels with a title each, colours, and a legend."""
+"""What all pictures share: a figure that belongs to nobody, panels with a title each, colours, intervals, a legend."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.result import Fit
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 # So that lines on top of each other show.
 LINES = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+MANY = 40  # parameters; of more than these only the coefficients and the sd of the groups are drawn unless asked for
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -89,6 +96,24 @@ def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> N
     right.spines["right"].set_visible(False)
 
 
+def intervals(panel: Axes, mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
+    """Draw a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
+
+    >>> panel = make_figure(4, 3).add_subplot()
+    >>> intervals(panel, np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
+    >>> panel.get_legend_handles_labels()[1]
+    ['94% interval', '50% interval', 'posterior mean']
+    """
+    y = np.arange(len(mean))
+    panel.grid(axis="y", color="0.94")
+    panel.set_axisbelow(True)
+    style: dict[str, Any] = {"colors": COLOURS[0], "capstyle": "round"}
+    panel.hlines(y, ends[0], ends[3], linewidth=1.2, label="94% interval", **style)
+    panel.hlines(y, ends[1], ends[2], linewidth=3.6, label="50% interval", **style)
+    dot: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markersize": 4.5, "zorder": 4}
+    panel.plot(mean, y, "o", label="posterior mean", **dot)
+
+
 def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> Legend:
     """One legend of what is in these panels: above them in lines or, under a title, to the right.
 
@@ -110,10 +135,13 @@ def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> 
 
 
 def finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
-    """Few numbers below each panel, one label below all, and one legend above them, in which lines can be seen.
+    """Few numbers below each panel, one label below all, and above them a legend in which lines can be seen.
+
+    There is none if all lines have the same label.
 
     >>> figure, panels = make_panels(["fico", "dti"], width=4, height=3, most_columns=2)
-    >>> _ = panels[0].plot([1, 2], label="chain 1")
+    >>> for chain in (1, 2):
+    ...     _ = panels[0].plot([1, 2], label=f"chain {chain}")
     >>> finish(figure, panels, "draw")
     >>> figure.get_supxlabel(), len(figure.legends)
     ('draw', 1)
@@ -122,5 +150,23 @@ def finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
         panel.locator_params(axis="x", nbins=4)
     if label:
         figure.supxlabel(label, fontsize=9)
-    for line in legend(figure, panels).get_lines():
-        line.set(linewidth=1.8, alpha=1)
+    if len({label for panel in panels for label in panel.get_legend_handles_labels()[1]}) > 1:
+        for line in legend(figure, panels).get_lines():
+            line.set(linewidth=1.8, alpha=1)
+
+
+def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
+    """The names asked for, all that can be drawn if none; refuses those that the fit does not have.
+
+    >>> from tallbayes.result import example
+    >>> chosen(example(), None)
+    ['Intercept', 'fico']
+    """
+    known = fit.parameters
+    main = known if len(known) <= MANY or fit.group is None else known[: len(fit.coefficients) + 1]
+    for name in names or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, main))}"
+            raise ValueError(f"the fit has no parameter {name!r}; {hint}")
+    return list(main if names is None else names)

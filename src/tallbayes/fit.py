@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import chains as loop
+from tallbayes.calibration import calibrate
 from tallbayes.check import POINTS, seen
 from tallbayes.combine import SAID as COMBINED
 from tallbayes.combine import combine as combine_shards
@@ -174,6 +175,8 @@ def sample(
     theta, approximation = _approximated(run, phases, np.random.default_rng(chain_seed.spawn(1)[0]))
     size = {"chain": theta.shape[0], "draw": theta.shape[1]}
     coordinates = {name: np.arange(count) for name, count in size.items()}
+    with phases("calibration"):
+        calibration = calibrate(model.rows.by_predictor(theta.mean((0, 1))), model.family)
     variables, named = model.variables(theta)
     posterior = xr.Dataset(variables, coords=coordinates | named)
     # The thinned kernels never know the log posterior: they have not looked at all rows.
@@ -203,6 +206,7 @@ def sample(
         offset=model.offset,
         has_offset=model.has_offset,
         groups=groups,
+        calibration=calibration,
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import diagnostics, families
+from tallbayes.calibration import Calibration, calibrate, sums
 from tallbayes.diagnostics import Diagnostics
 from tallbayes.families import Bernoulli, Family
 from tallbayes.formula import Formula
@@ -76,6 +77,7 @@ class Fit:
         offset: str | None = None,
         has_offset: bool = False,
         groups: xr.Dataset | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         if posterior.sizes["chain"] * posterior.sizes["draw"] == 0:
             raise ValueError("a fit needs at least one draw, but the posterior has none")
@@ -88,6 +90,7 @@ class Fit:
         self.offset = offset
         self.has_offset = has_offset or offset is not None
         self.groups = None if groups is None else groups.assign_attrs({**made_by, **groups.attrs})
+        self._calibration = calibration
 
     @property
     def coefficients(self) -> tuple[str, ...]:
@@ -230,6 +233,21 @@ class Fit:
         result = predict(X, beta, added, effects, self.family.mean, interval)
         return as_table(result, interval, new_data)
 
+    def calibration(self) -> pd.DataFrame:
+        """Predictions against outcomes of the rows that were fitted, sorted by their prediction into bins, a line each.
+
+        `predicted` is at the posterior mean of the parameters. If the model holds, 94% of the bins have `observed`
+        between `lower` and `upper`.
+
+        >>> list(example().calibration())
+        ['rows', 'predicted', 'observed', 'lower', 'upper']
+        """
+        import pandas as pd
+
+        if self._calibration is None:
+            raise ValueError("this fit was saved by a version that did not look at outcomes; fit again to see them")
+        return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
+
     def to_arviz(self) -> xr.DataTree:
         """The draws as arviz wants them: a DataTree of posterior, sample_stats and, if there are groups, constant_data.
 
@@ -267,6 +285,18 @@ class Fit:
         finally:
             partial.unlink(missing_ok=True)
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one page of HTML that needs nothing else: what was fitted, whether to trust it, and what came out.
+
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     example().report(f"{folder}/fit.html")
+        ...     "Did it converge?" in Path(folder, "fit.html").read_text()
+        True
+        """
+        from tallbayes.report import report
+
+        report(self, path)
+
     def _state(self) -> dict[str, Any]:
         """What is saved besides the draws."""
         return {
@@ -276,6 +306,7 @@ class Fit:
             "family": families.to_json(self.family),
             "offset": self.offset,
             "has_offset": self.has_offset,
+            "calibration": None if self._calibration is None else [part.tolist() for part in self._calibration],
         }
 
     def __repr__(self) -> str:
@@ -399,6 +430,8 @@ def load(path: str | os.PathLike[str]) -> Fit:
         "stats": state["stats"],
         "formula": None if state["formula"] is None else Formula.from_json(state["formula"]),
     }
+    if state.get("calibration") is not None:
+        parts["calibration"] = Calibration(*map(np.array, state["calibration"]))
     if state.get("kind") == "mars":
         from tallbayes.spline_result import MARSFit
 
@@ -446,6 +479,7 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
         sample_stats=xr.Dataset({"lp": (("chain", "draw"), -(beta**2).sum(axis=2))}, axes),
         stats=stats,
         formula=formula,
+        calibration=_calibrated(BERNOULLI.mean(rng.normal(-1.0, 0.5, 1_000)), rng),
     )
     return _with_groups(fit, rng, groups) if groups else fit
 
@@ -475,4 +509,11 @@ def _with_groups(fit: Fit, rng: np.random.Generator, count: int) -> Fit:
         stats=fit.stats | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said},
         formula=Formula.learn("y ~ fico + (1 | bank)", data)[0],
         groups=xr.Dataset(facts, {"bank": names}),
+        calibration=_calibrated(np.repeat(share, rows), rng),
     )
+
+
+def _calibrated(chance: Array, rng: np.random.Generator) -> Calibration:
+    """What would be seen of rows with these probabilities."""
+    eta = np.log(chance / (1 - chance))
+    return calibrate(sums(eta, BERNOULLI.simulate(rng, eta), None), BERNOULLI)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import group_given, rowmath
 from tallbayes.basis import Splines, mean_spline
+from tallbayes.calibration import Sums, sums
 from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.partition import Partition
@@ -252,6 +253,14 @@ class MemoryRows:
         """The expected outcome of each row, times its weight."""
         mean = family.mean(self._predictors(theta)[0])
         return mean if self._weights is None else mean * self._weights
+
+    def by_predictor(self, theta: Array) -> Sums:
+        """Weights and outcomes of rows sorted by their linear predictor at theta."""
+        return sums(self._predictors(theta)[0], self._y, self._weights)
+
+    def by_spline(self, splines: Splines) -> Sums:
+        """The same where the linear predictor is the mean of some splines."""
+        return sums(self.mean_spline(splines), self._y, self._weights)
 
     def remainders(self, family: Tag, theta: Array, factor: Array) -> Remainders:
         """What an expansion at theta leaves out of each row, where theta has the covariance factor @ factor'."""

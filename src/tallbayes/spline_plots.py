@@ -68,7 +68,7 @@ def importance(fit: MARSFit) -> Figure:
     return figure
 
 
-def effects(fit: MARSFit, variables: Sequence[str] | None = None) -> Figure:
+def effects(fit: MARSFit, variables: Sequence[str] | None = None, columns: int = 4) -> Figure:
     """Draw the log-odds as a function of each variable, averaged over the others.
 
     The variables are those named, or the twelve that matter most. The ticks at the bottom are percentiles of the data.
@@ -81,7 +81,7 @@ def effects(fit: MARSFit, variables: Sequence[str] | None = None) -> Figure:
     ranked = [str(name) for name in fit.importance().index]
     names = ranked[:PANELS] if variables is None else list(variables)
     found = [fit.effect(name) for name in names]
-    figure, panels = make_panels(names, width=2.7, height=2.1, most_columns=4)
+    figure, panels = make_panels(names, width=2.7, height=2.1, most_columns=columns)
     for panel, name, each in zip(panels, names, found, strict=True):
         if panel is not panels[0]:
             panel.sharey(panels[0])
@@ -102,11 +102,12 @@ def effects(fit: MARSFit, variables: Sequence[str] | None = None) -> Figure:
     return figure
 
 
-def interaction(fit: MARSFit, first: str, second: str) -> Figure:
+def interaction(fit: MARSFit, first: str, second: str, columns: int = 2) -> Figure:
     """Draw the log-odds as a function of two variables, averaged over the others.
 
     On the left is a map of its mean, on the right the effect of the first variable at three values of the second, which
-    triangles mark in the map: its quantiles or, if it takes few values, some of these.
+    triangles mark in the map: its quantiles or, if it takes few values, some of these. In a single one of `columns`,
+    the map stands above it.
 
     >>> from tallbayes.spline_result import example_mars
     >>> figure = interaction(example_mars(), "age", "urban")
@@ -118,8 +119,8 @@ def interaction(fit: MARSFit, first: str, second: str) -> Figure:
     x, y = found[first].values, found[second].values
     cuts = _cuts(fit, second, y)
     at_cuts = fit.effect(first, second, grids=(x, list(cuts.values())))
-    figure = make_figure(9.6, 3.5)
-    left, right = figure.subplots(1, 2)
+    figure = make_figure(9.6, 3.5) if columns > 1 else make_figure(5.6, 6.4)
+    left, right = figure.subplots(*((1, 2) if columns > 1 else (2, 1)))
     clean(left, "posterior mean")
     clean(right, "posterior mean and 94% interval")
     _draw_map(figure, left, x, y, found["mean"].values.T)

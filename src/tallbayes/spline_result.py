@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from tallbayes import diagnostics
 from tallbayes.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, Splines
+from tallbayes.calibration import calibrate
 from tallbayes.diagnostics import Diagnostics
 from tallbayes.models.mars import MARS, splines
 from tallbayes.predict import as_table, check_interval, evenly_spaced, summarise
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 KEPT = 200  # draws that say how much variables matter
+AVERAGED = 20  # draws that make the predictions which are held against outcomes
 LEVELS = 101  # quantiles of each variable
 GRID, FEW = 60, 10  # points of an effect; values of a variable that are all shown
 SHOWN = 8  # log-odds in a printed fit
@@ -246,6 +248,7 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
     subset_means(model.reference.x, bases, means)
     some = every.some(evenly_spaced(KEPT, every.sizes.size))
     effects = total_effects(some, model.reference, np.random.default_rng(seed))
+    averaged = every.some(evenly_spaced(AVERAGED, every.sizes.size))
     axes = ("chain", "draw")
     posterior = {
         "bases": (axes, every.sizes.reshape(chains, draws)),
@@ -271,6 +274,7 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
         formula=model.formula,
         splines=xr.Dataset(drawn, coordinates),
         table=xr.Dataset(table, {"variable": list(model.names), "part": list(PARTS)}),
+        calibration=calibrate(model.rows.by_spline(averaged), model.family),
     )
 
 

@@ -60,6 +60,10 @@ class Bernoulli:
         """Expected outcome."""
         return self.tag.mean(eta)
 
+    def variance(self, mean: Array) -> Array:
+        """Variance of an outcome with this mean."""
+        return mean * (1 - mean)
+
     def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
         """Draw outcomes."""
         return (rng.random(np.shape(eta)) < self.mean(eta)).astype(float)
@@ -106,6 +110,10 @@ class Binomial:
         """Expected share of successes."""
         return self.tag.mean(eta)
 
+    def variance(self, mean: Array) -> Array:
+        """Variance of one trial with this mean."""
+        return mean * (1 - mean)
+
     def simulate(self, rng: np.random.Generator, eta: Array, trials: Array) -> Array:
         """Draw outcomes."""
         return rng.binomial(np.asarray(trials, dtype=int), self.mean(eta)).astype(float)
@@ -148,6 +156,10 @@ class Poisson:
     def mean(self, eta: Array) -> Array:
         """Expected count."""
         return self.tag.mean(eta)
+
+    def variance(self, mean: Array) -> Array:
+        """Variance of a count with this mean."""
+        return mean
 
     def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
         """Draw outcomes."""

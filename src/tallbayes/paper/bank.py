@@ -1,0 +1,158 @@
+"""The Portuguese bank: 15 coefficients by every method of the paper, two of them of rare levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tallbayes import plots
+from tallbayes.datasets import load_bank
+from tallbayes.diagnostics import ess
+from tallbayes.estimators import SplineProxy
+from tallbayes.paper.experiment import Experiment, Finding, Steps, agree, errors, few, fit_all, noise
+from tallbayes.result import Fit
+from tallbayes.surrogates.subsample import Subsample
+
+FORMULA = "y ~ poutcome + log_age + contact + education + marital"
+RARE = ("education[T.illiterate]", "marital[T.unknown]")
+SHARDS = 14
+CHAINS = 4
+METHODS: dict[str, dict[str, Any]] = {
+    "mh": {"method": "mh", "proposal": "one-at-a-time"},
+    "two_stage": {"method": "two-stage", "surrogate": Subsample(1_400), "proposal": "one-at-a-time"},
+    "consensus": {"method": "consensus", "shards": SHARDS, "inner": "mh", "proposal": "one-at-a-time"},
+    "both": {"method": "consensus", "shards": SHARDS, "inner": "two-stage", "surrogate": Subsample(1_400 // SHARDS)},
+    "subsampling_7000": {"method": "subsampling", "estimator": SplineProxy(7_000)},
+    "subsampling_100": {"method": "subsampling", "estimator": SplineProxy(100)},
+    "thinned": {"method": "thinned"},
+}
+SAID = {
+    "mh": "Metropolis-Hastings, one coefficient at a time",
+    "two_stage": "two-stage, screened by 1,400 rows",
+    "consensus": "consensus of 14 shards",
+    "both": "consensus with two-stage on each shard",
+    "subsampling_7000": "subsampling, spline, 7,000 rows",
+    "subsampling_100": "subsampling, spline, 100 rows",
+    "thinned": "thinned second stage (ours)",
+}
+PAPERS_EVALUATIONS = {"mh": 355.0, "subsampling_100": 23.9, "subsampling_7000": 1.8}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to run: draws a chain."""
+
+    draws: dict[str, int] = field(
+        default_factory=lambda: {
+            "mh": 10_000,
+            "two_stage": 10_000,
+            "consensus": 4_000,
+            "both": 3_000,
+            "subsampling_7000": 2_500,  # the paper's 10,000 iterations in four chains
+            "subsampling_100": 2_500,
+            "thinned": 10_000,
+        }
+    )
+    warmup: int = 1_000
+
+
+FULL = Size(dict.fromkeys(METHODS, 25_000) | {"subsampling_7000": 2_500, "subsampling_100": 2_500}, 1_250)
+
+
+def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Experiment:
+    """Fit, compare, draw."""
+    steps = Steps("bank", len(METHODS), tell)
+    rows = load_bank(data)
+    fits = fit_all(FORMULA, rows, METHODS, size.draws, steps, warmup=size.warmup)
+    found = Experiment(
+        "bank",
+        "The Portuguese bank",
+        f"{len(rows):,} phone calls, {int(rows['y'].sum()):,} term deposits, 15 coefficients with N(0, 10²) priors. "
+        f"Four chains of {size.draws['mh']:,} draws after {size.warmup:,} with Metropolis-Hastings, where the paper "
+        "has one of 100,000 after 5,000.",
+    )
+    found.tables["methods"] = ("Each method beside Metropolis-Hastings.", _methods(fits))
+    off = {SAID[name]: errors(one, fits["mh"]) for name, one in fits.items() if name != "mh"}
+    found.tables["errors"] = (
+        "Error of each posterior mean, in posterior standard deviations of Metropolis-Hastings.",
+        pd.DataFrame({name: one["mean"] for name, one in off.items()}),
+    )
+    for name in METHODS:
+        if name != "mh":
+            caption = f"Posterior densities: {SAID[name]}, over Metropolis-Hastings."
+            found.figures[f"density-{name.replace('_', '-')}"] = (
+                caption,
+                plots.density(mh=fits["mh"], **{name: fits[name]}),
+            )
+    found.findings += _findings(fits)
+    found.discussion += [
+        "We agree on what matters: two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings, consensus "
+        "errs where a level is rare, and subsampling with a spline needs very many rows to move at all.",
+        "We differ in speed, for reasons of craft: loops are compiled, equal rows are looked at once (the 41,188 "
+        f"calls are {fits['mh'].stats['distinct_rows']:,} distinct rows), and four chains share each pass. Subsampling "
+        "gains most from compiling, as its cost in the paper was that of many small steps in an interpreter; here it "
+        "makes more evaluations a second than Metropolis-Hastings with 100 rows, but hardly any effective draws.",
+        "The thinned second stage is not in the paper: it draws a handful of rows a step, and is exact.",
+    ]
+    return found
+
+
+def _methods(fits: dict[str, Fit]) -> pd.DataFrame:
+    lines = {}
+    for name, one in fits.items():
+        draws = CHAINS * one.posterior.sizes["draw"]
+        off, effective = errors(one, fits["mh"]), one.summary()["ess_bulk"]
+        updates = 1 if "subsampling" in name else len(one.parameters)
+        counted = name in PAPERS_EVALUATIONS
+        lines[SAID[name]] = {
+            "minutes": one.minutes,
+            "evaluations/s": updates * draws / (60 * one.minutes) if counted else np.nan,
+            "paper's": PAPERS_EVALUATIONS.get(name, np.nan),
+            "least ESS": effective.min(),
+            "median REDPM": float((one.edpm() / fits["mh"].edpm()).median()),
+            "rows a draw": one.stats["rows_per_draw"],
+            "largest error of a mean, sds": off["mean"].abs().max(),
+            "its Monte Carlo error": float(np.hypot(noise(one), noise(fits["mh"]))),
+            "largest sd ratio": off["sd"].max(),
+        }
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def _findings(fits: dict[str, Fit]) -> list[Finding]:
+    z, limit = agree(fits["mh"], fits["two_stage"])
+    off = errors(fits["consensus"], fits["mh"])
+    rare, others = off.loc[list(RARE)], off.drop(index=list(RARE))
+    worst = rare["mean"].abs().idxmax()
+    mixing = {name: float(ess(fits[name].draws).min()) for name in ("mh", "subsampling_7000", "subsampling_100")}
+    share = {name: mixing[name] / fits[name].draws[..., 0].size for name in mixing}
+    return [
+        Finding(
+            "Two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings.",
+            f"No mean or sd differs by more than {z:.1f} Monte Carlo errors (chance alone passes {limit:.1f} once in "
+            "1,000 times).",
+            z < limit,
+        ),
+        Finding(
+            "Consensus is off for the two rare levels, education illiterate (18 rows) and marital unknown (80 rows).",
+            f"It is most off for {worst}, by {rare['mean'].abs().max():.2f} posterior sds "
+            f"({rare['mean'].abs().min():.2f} for the other rare level), and by {others['mean'].abs().max():.2f} at "
+            "most elsewhere.",
+            bool(rare["mean"].abs().max() > 2 * max(others["mean"].abs().max(), noise(fits["consensus"]))),
+        ),
+        Finding(
+            "Consensus is wider there.",
+            f"Its sds are {rare['sd'].min():.2f} and {rare['sd'].max():.2f} times those of Metropolis-Hastings.",
+            bool(rare["sd"].max() > 1.1),
+        ),
+        Finding(
+            "Subsampling with a spline needs some 7,000 rows an iteration to mix decently, and 100 will not do.",
+            f"Effective draws a draw: {share['mh']:.3f} for Metropolis-Hastings, {few(share['subsampling_7000'])} with "
+            f"7,000 rows, {few(share['subsampling_100'])} with 100.",
+            share["subsampling_100"] < share["mh"] / 5,
+        ),
+    ]

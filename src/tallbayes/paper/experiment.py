@@ -1,0 +1,103 @@
+"""What an experiment leaves behind, how it tells where it is, and what the experiments measure alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from tallbayes.compare import compare
+from tallbayes.diagnostics import mcse
+from tallbayes.fit import fit
+from tallbayes.result import Fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FALSE_ALARM = 1e-3  # chance that methods which agree are said to differ
+
+
+class Finding(NamedTuple):
+    """What the paper found, what we find, and whether that is the same."""
+
+    papers: str
+    ours: str
+    agrees: bool
+
+
+@dataclass
+class Experiment:
+    """One experiment of the paper: tables and figures by the name of their file, each with its caption."""
+
+    name: str
+    title: str
+    setting: str
+    tables: dict[str, tuple[str, pd.DataFrame]] = field(default_factory=dict)
+    figures: dict[str, tuple[str, Figure]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    discussion: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Steps:
+    """Says which of how many steps is at work; silent without somebody to tell."""
+
+    name: str
+    total: int
+    tell: Callable[[str], None] | None
+    done: int = 0
+
+    @property
+    def progress(self) -> bool:
+        """Whether to show progress."""
+        return self.tell is not None
+
+    def next(self, what: str) -> None:
+        """The next step begins."""
+        self.done += 1
+        if self.tell is not None:
+            self.tell(f"{self.name} {self.done}/{self.total}: {what}")
+
+
+def fit_all(
+    formula: str,
+    data: Any,
+    methods: Mapping[str, dict[str, Any]],
+    draws: Mapping[str, int],
+    steps: Steps,
+    **common: Any,
+) -> dict[str, Fit]:
+    """Each method on the same data, with so many draws a chain."""
+    fits = {}
+    for name, options in methods.items():
+        steps.next(f"{name.replace('_', ' ')}, 4 x {draws[name]:,} draws")
+        fits[name] = fit(formula, data, draws=draws[name], progress=steps.progress, seed=1, **common, **options)
+    return fits
+
+
+def errors(fit: Fit, truth: Fit) -> pd.DataFrame:
+    """Of each parameter: the error of its mean in posterior sds, and its sd over that of the truth."""
+    sd = truth.draws.std((0, 1))
+    mean = (fit.draws.mean((0, 1)) - truth.draws.mean((0, 1))) / sd
+    return pd.DataFrame({"mean": mean, "sd": fit.draws.std((0, 1)) / sd}, index=pd.Index(truth.parameters))
+
+
+def noise(fit: Fit) -> float:
+    """The largest Monte Carlo error of a mean, in posterior sds."""
+    return float(np.max(mcse(fit.draws) / fit.draws.std((0, 1))))
+
+
+def agree(reference: Fit, other: Fit) -> tuple[float, float]:
+    """The largest difference of a mean or an sd in Monte Carlo errors, and the limit that chance rarely passes."""
+    table = compare(reference=reference, other=other)[["largest_z", "largest_z_sd"]]
+    limit = -ndtri(FALSE_ALARM / (4 * len(reference.parameters)))  # two sides, means and sds
+    return float(table.to_numpy()[1].max()), float(limit)
+
+
+def few(value: float) -> str:
+    """Two digits, or whole numbers if they are large."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"

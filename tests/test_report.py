@@ -1,0 +1,207 @@
+import html.parser
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import chromium, opened, overflow
+
+import tallbayes as tb
+from tallbayes import report
+from tallbayes.result import example
+from tallbayes.spline_result import example_mars
+
+WIDTHS = {"desktop": 1280, "phone": 390}
+
+
+def data(rows=3_000):
+    rng = np.random.default_rng(1)
+    x, z = rng.standard_normal((2, rows))
+    bank = rng.choice(["north & south", "east <1>", "west"], rows)
+    chance = 1 / (1 + np.exp(1 - x - (bank == "west")))
+    y = (rng.random(rows) < chance).astype(int)
+    return pd.DataFrame({"y": y, "x": x, "z": z, "bank": bank, "count": rng.poisson(np.exp(0.3 * x))})
+
+
+def fits():
+    frame, few = data(), {"draws": 400, "seed": 1, "progress": False}
+    return {
+        "plain": tb.fit("y ~ x + z", frame, **few),
+        "counts": tb.fit("count ~ x", frame, "poisson", **few),
+        "groups": tb.fit("y ~ x + (1 | bank)", frame, **few),
+        "approximate": tb.fit("y ~ x", frame, method="consensus", shards=3, **few),
+        "splines": tb.sample(tb.MARS("y ~ x + z", frame), draws=100, warmup=100, chains=2, seed=1, progress=False),
+        "many": example(groups=700),
+        "stuck": example(draws=40),
+    }
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A report of each kind of fit."""
+    folder = tmp_path_factory.mktemp("reports")
+    found = {}
+    for name, fit in fits().items():
+        found[name] = folder / f"{name}.html"
+        fit.report(found[name])
+    return found
+
+
+class Tags(html.parser.HTMLParser):
+    """Checks that tags are closed in order, and collects ids and texts."""
+
+    VOID = ("meta", "link", "br")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.words = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_startendtag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, words):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(words)
+
+
+def read(path):
+    tags = Tags()
+    tags.feed(path.read_text("utf-8"))
+    tags.close()
+    assert tags.open == []
+    return tags
+
+
+def test_pages_are_whole(pages):
+    for path in pages.values():
+        tags = read(path)
+        assert len(set(tags.ids)) == len(tags.ids)
+
+
+def test_what_a_page_says(pages):
+    said = {name: " ".join(" ".join(read(path).words).split()) for name, path in pages.items()}
+    for name, words in said.items():
+        assert "What was fitted, and how" in words
+        assert "Did it converge?" in words
+        assert "Predictions against outcomes" in words
+        assert ("This method is exact" in words) == (name != "approximate")
+    assert "y ~ x + z" in said["plain"]
+    assert "3,000" in said["plain"]
+    assert "Nothing speaks against it." in said["plain"]
+    assert "poisson" in said["counts"]
+    assert "Groups: bank" in said["groups"]
+    assert "north & south" in said["groups"]
+    assert "3 shards" in said["approximate"]
+    assert "Effects" in said["splines"]
+    assert "x and z together." in said["splines"] or "bases" in said["splines"]
+    assert "of 700; fit.summary() has them all" in said["many"]
+    assert "do not trust the numbers" in said["stuck"]
+    assert "draws=1,000 instead of 40" in said["stuck"]
+
+
+def test_names_are_escaped(pages):
+    source = pages["groups"].read_text("utf-8")
+    assert "east &lt;1&gt;" in source
+    assert "<1>" not in source
+
+
+def test_tables_have_the_summary(pages):
+    fit = fits()["plain"]
+    table = fit.summary()
+    source = pages["plain"].read_text("utf-8")
+    found = re.search(r"<td>x</td>(.*?)</tr>", source)
+    values = [float(value) for value in re.findall(r'data-value="([^"]+)"', found[1])]
+    np.testing.assert_array_equal(values[:8], table.loc["x", list(report.COLUMNS)[:8]])  # the last is a speed
+
+
+def test_a_loaded_fit_has_the_same_report(tmp_path):
+    for fit in (example(groups=4), example_mars()):
+        fit.save(tmp_path / "fit.nc")
+        assert report.render(tb.load(tmp_path / "fit.nc")) == report.render(fit)
+
+
+def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "fit.html"
+    example().report(path)
+    before = path.read_text("utf-8")
+    monkeypatch.setattr(report, "_speed", lambda fit: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        example().report(path)
+    assert path.read_text("utf-8") == before
+    assert [one.name for one in tmp_path.iterdir()] == ["fit.html"]
+
+
+def test_what_is_no_page_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"ends in \.html, not .*fit\.pdf"):
+        example().report(tmp_path / "fit.pdf")
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        example().report(tmp_path / "nowhere" / "fit.html")
+
+
+def test_in_a_browser(pages):
+    with chromium() as browser:
+        for name, path in pages.items():
+            for device, width in WIDTHS.items():
+                with opened(browser, path, width, dark=device == "phone") as page:
+                    assert overflow(page) <= 0, (name, device)
+                    drawn = page.locator("figure svg:visible")
+                    assert drawn.count() == page.locator("figure").count() > 3
+                    for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
+                        assert box["width"] > 200
+                        assert box["height"] > 50
+                        assert box["width"] <= width
+                    page.emulate_media(media="print")
+                    ink = page.evaluate("getComputedStyle(document.body).color")
+                    assert ink == "rgb(0, 0, 0)"
+
+
+def test_dark_and_light(pages):
+    with chromium() as browser:
+        paper = {}
+        for dark in (False, True):
+            with opened(browser, pages["plain"], 1280, dark) as page:
+                paper[dark] = page.evaluate(
+                    """() => {
+                        const text = document.querySelector("figure svg text");
+                        return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill];
+                    }"""
+                )
+    assert paper[False][0] == "rgb(255, 255, 255)"
+    assert paper[False] != paper[True]
+    for background, ink in paper.values():  # words of figures stand out from the page
+        light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (background, ink)]
+        assert abs(light[0] - light[1]) > 400
+
+
+def test_tables_sort(pages):
+    with chromium() as browser, opened(browser, pages["many"], 1280) as page:
+        table = page.locator("table").nth(1)
+        head = table.locator("th", has_text="rows")
+        shown = lambda: [  # noqa: E731
+            float(value)
+            for value in table.locator("tbody tr td:nth-child(2)").evaluate_all(
+                "all => all.map(one => one.dataset.value)"
+            )
+        ]
+        before = shown()
+        head.locator("button").click()
+        assert shown() == sorted(before)
+        assert head.get_attribute("aria-sort") == "ascending"
+        head.locator("button").click()
+        assert shown() == sorted(before, reverse=True)
+        assert head.get_attribute("aria-sort") == "descending"
+        table.locator("th button").first.click()
+        names = table.locator("tbody tr td:first-child").all_text_contents()
+        assert names == sorted(names)
+        assert head.get_attribute("aria-sort") is None
+        table.locator("th button").first.focus()
+        page.keyboard.press("Enter")
+        assert table.locator("tbody tr td:first-child").all_text_contents() == sorted(names, reverse=True)
