@@ -47,7 +47,7 @@ def test_bank():
     assert starts(verdicts, "Consensus is off for the two rare levels")
     assert len(found.figures) == len(bank.METHODS) - 1
     assert found.tables["errors"][1].index[0] == "Intercept"
-    assert [line.split(":")[0] for line in said] == [f"bank {i}/7" for i in range(1, 8)]
+    assert [line.split(":")[0] for line in said] == [f"bank {i}/8" for i in range(1, 9)]
 
 
 def test_two_stage_has_the_posterior_of_all_rows(results):

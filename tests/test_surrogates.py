@@ -290,3 +290,11 @@ def test_rows_without_third_derivative_are_left_out():
     rows = MemoryRows(rng.normal(size=(1, 40)), np.arange(40) % 2, weights)
     sample = rows.sample(30, rng, weight=weights)
     assert (sample.size, sample.total_weight) == (20, 20)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
+def test_a_function_that_is_not_finite_is_refused(value):
+    surrogate = Custom(lambda theta: value if theta[0] > 1 else 0.0)
+    np.testing.assert_array_equal(surrogate.log_likelihood(np.zeros((2, 2))), [0, 0])
+    with pytest.raises(ValueError, match=rf"finite number everywhere, but is {value} at \[2\. 0\.\]"):
+        surrogate.log_likelihood(np.array([[0.0, 0.0], [2.0, 0.0]]))

@@ -36,7 +36,7 @@ class ScaleCode(NamedTuple):
 
 @dataclass(frozen=True)
 class HalfCauchy:
-    """Half-Cauchy prior of the groups' standard deviation: most of it below `scale`, with a long tail.
+    """Half-Cauchy prior of the groups' standard deviation: half of it below `scale`, with a long tail.
 
     >>> HalfCauchy(2.5)
     HalfCauchy(scale=2.5)

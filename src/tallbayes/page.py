@@ -104,7 +104,8 @@ def table(frame: pd.DataFrame, first: str = "", formats: Mapping[str, str] | Non
     >>> '<td data-value="0.5">0.5</td>' in shown, shown.count("<button")
     (True, 2)
     """
-    heads = "".join(f'<th scope="col"><button>{escape(str(name))}</button></th>' for name in (first, *frame.columns))
+    texts = [False, *(any(isinstance(value, str) for value in frame[name]) for name in frame)]
+    heads = "".join(map(_head, (first, *frame.columns), texts))
     how = [(formats or {}).get(str(name)) for name in frame]
     lines = (
         f"<tr><td>{escape(str(name))}</td>{''.join(map(_cell, values, how))}</tr>"
@@ -112,6 +113,11 @@ def table(frame: pd.DataFrame, first: str = "", formats: Mapping[str, str] | Non
     )
     body = "\n".join(lines)
     return f'<div class="scroll"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _head(name: object, text: bool) -> str:
+    kind = ' class="text"' if text else ""
+    return f'<th scope="col"{kind}><button>{escape(str(name))}</button></th>'
 
 
 def _cell(value: object, how: str | None) -> str:

@@ -46,10 +46,10 @@ PARTS = (
 class MARSFit(Fit):
     """A posterior sample of a `MARS` model.
 
-    `posterior` holds the number of `bases` (chain, draw), `lambda`, the coefficients `beta` (chain, draw, term), the
-    intercept first and NaN where a draw has no such term, the `basis` of each term but the intercept (a number in the
-    `table`, or -1), and the `log_odds` (chain, draw, point) of a few rows, by which convergence is judged.
-    `sample_stats` holds the log-likelihood.
+    `posterior` holds the number of `bases` (chain, draw), the `precision` lambda, and the `log_odds` (chain, draw,
+    point) of a few rows, by which convergence is judged. `splines` holds the coefficients `beta` (chain, draw, term),
+    the intercept first and NaN where a draw has no such term, and the `basis` of each term but the intercept: its
+    number in `table`, or -1. `sample_stats` holds the log-likelihood.
 
     >>> X = np.random.default_rng(0).random((300, 2))
     >>> import tallbayes as tb

@@ -82,7 +82,10 @@ def _data(given: str | Path | None) -> dict[str, Path]:
 
 def _section(experiment: Experiment, seconds: float) -> str:
     figures = [page.figure(figure, caption) for caption, figure in experiment.figures.values()]
-    tables = [f"<h3>{escape(caption)}</h3>\n{page.table(table)}" for caption, table in experiment.tables.values()]
+    tables = [
+        f"<h3>{escape(caption)}</h3>\n{page.table(table, str(table.index.name or ''))}"
+        for caption, table in experiment.tables.values()
+    ]
     return page.section(
         experiment.title,
         page.text(f"{experiment.setting} All of it took {seconds / 60:.1f} minutes."),

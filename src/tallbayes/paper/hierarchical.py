@@ -83,7 +83,10 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
         "Minutes of sampling, and effective draws a minute over those of Metropolis-Hastings (REDPM).",
         _methods(fits, compared),
     )
-    found.tables["redpm"] = ("REDPM of each parameter.", compare_parameters(**compared).rename(columns=SAID))
+    found.tables["redpm"] = (
+        "REDPM of each parameter.",
+        compare_parameters(**compared).rename(columns=SAID).rename_axis("parameter"),
+    )
     found.tables["tau"] = ("tau by method.", _tau(fits))
     found.figures["tau"] = (
         "Posterior density of tau, the standard deviation of the banks' effects.",
@@ -120,12 +123,14 @@ def _methods(fits: dict[str, Fit], compared: dict[str, Fit]) -> pd.DataFrame:
         line["above 1"] = f"{int((ratios[name] > 1).sum())} of {len(ratios)}" if known and name != "mh" else ""
         line["rows a draw"] = one.stats["rows_per_draw"]
         lines[SAID[name]] = line
-    return pd.DataFrame.from_dict(lines, orient="index")
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
 
 
 def _tau(fits: dict[str, Fit]) -> pd.DataFrame:
     kept = ["mean", "sd", "eti94_lb", "eti94_ub", "ess_bulk", "mcse_mean"]
-    return pd.DataFrame({SAID[name]: one.summary().loc[TAU, kept] for name, one in fits.items()}).T
+    return pd.DataFrame({SAID[name]: one.summary().loc[TAU, kept] for name, one in fits.items()}).T.rename_axis(
+        "method"
+    )
 
 
 def _findings(fits: dict[str, Fit]) -> list[Finding]:

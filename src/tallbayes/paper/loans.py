@@ -104,7 +104,10 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
         _methods(fits),
     )
     found.tables["threads"] = ("A pass over all rows for four parameter vectors: the likelihood in threads.", passes)
-    found.tables["redpm"] = ("REDPM of each coefficient.", compare_parameters(**fits).rename(columns=SAID))
+    found.tables["redpm"] = (
+        "REDPM of each coefficient.",
+        compare_parameters(**fits).rename(columns=SAID).rename_axis("coefficient"),
+    )
     shown = {name: fits[name] for name in ("mh", "two_stage", "consensus")}
     found.figures["density"] = "Posterior densities of the paper's three methods.", plots.density(**shown)
     ours = {name: fits[name] for name in ("mh", "thinned")}
@@ -145,7 +148,7 @@ def _methods(fits: dict[str, Fit]) -> pd.DataFrame:
             "largest error of a mean, sds": off["mean"].abs().max(),
             "its Monte Carlo error": float(np.hypot(noise(one), noise(fits["thinned"]))),
         }
-    return pd.DataFrame.from_dict(lines, orient="index")
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
 
 
 def _passes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -168,7 +171,7 @@ def _passes(rows: pd.DataFrame) -> pd.DataFrame:
             lines[f"{threads} thread{'s' if threads > 1 else ''}"] = {"milliseconds": min(spent)}
     finally:
         set_num_threads(most)
-    table = pd.DataFrame.from_dict(lines, orient="index")
+    table = pd.DataFrame.from_dict(lines, orient="index").rename_axis("threads")
     table["speed-up"] = table["milliseconds"].iloc[0] / table["milliseconds"]
     table["same bits"] = ["yes" if (one == sums[0]).all() else "no" for one in sums]
     return table

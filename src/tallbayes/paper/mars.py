@@ -184,7 +184,7 @@ def _table(runs: dict[tuple[int, float], Run], chances: dict[Any, Any], truth: n
             "paper's ratio": ratio,
             "RMSE": rms(chances[percent, sd] - truth),
         }
-    return pd.DataFrame.from_dict(lines, orient="index")
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("subsample")
 
 
 def _findings(table: pd.DataFrame, chances: dict[Any, Any], reference: np.ndarray[Any, Any]) -> list[Finding]:

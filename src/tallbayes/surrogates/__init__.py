@@ -68,8 +68,15 @@ class Custom:
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def log_likelihood(self, params: Array) -> Array:
-        """See `Surrogate`."""
-        return np.array([float(self._function(theta)) for theta in params])
+        """See `Surrogate`. What is not finite would shut chains out of where the posterior is positive."""
+        values = np.array([float(self._function(theta)) for theta in params])
+        if not np.isfinite(values).all():
+            worst = int(np.argmin(np.isfinite(values)))
+            raise ValueError(
+                f"surrogate {self.name!r} must be a finite number everywhere, but is {values[worst]} at "
+                f"{np.array2string(params[worst], precision=4, threshold=8)}"
+            )
+        return values
 
     def follow(self, theta: Array, by_column: bool) -> Follower:
         """See `Surrogate`."""
