@@ -38,6 +38,7 @@ from tallbayes.surrogates.subsample import Stratified, Subsample
 
 CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
+PROBIT = [pytest.mark.long]  # it takes long to compile, and the others have all that it has
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MOVES = {
     "independent": INDEPENDENT,
@@ -67,7 +68,9 @@ WAYS: dict[str, tuple[dict[str, Any], float]] = {
 }
 # Every way for one model, and for the others the one that has both.
 CASES = [("logit", way) for way in WAYS] + [(name, "both") for name in MODELS[1:]]
-each_case = pytest.mark.parametrize(("name", "way"), CASES)
+each_case = pytest.mark.parametrize(
+    ("name", "way"), [pytest.param(*case, marks=PROBIT * (case[0] == "probit")) for case in CASES]
+)
 
 
 def where(kernel: Grouped, place: Place) -> np.ndarray:
@@ -263,7 +266,7 @@ class Event:
         return self._numbers.pop(0)
 
 
-@pytest.mark.parametrize("name", ["logit", "weighted", "probit", "poisson"])
+@pytest.mark.parametrize("name", ["logit", "weighted", pytest.param("probit", marks=PROBIT), "poisson"])
 def test_events_seen_from_both_sides(monkeypatch, name):
     """The same rate and bound, and differences of the opposite sign: so kept events have the rates of a pair."""
     seen = []
@@ -415,7 +418,7 @@ def test_other_models_stay_in_their_posterior(name, threshold):
     assert hierarchy.departure(make(name, threshold), STEPS, CHAINS, seed=12) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("name", "limit"), [("probit", np.inf), ("poisson", 20.0)])
+@pytest.mark.parametrize(("name", "limit"), [pytest.param("probit", np.inf, marks=PROBIT), ("poisson", 20.0)])
 def test_other_families_stay_in_their_posterior(monkeypatch, name, limit):
     """By the interpreted loop: it is the same for every family, and takes long to compile.
 

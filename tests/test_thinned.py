@@ -59,7 +59,8 @@ def model_named(name: str) -> GLM:
     return GLM("y ~ x", data, Bernoulli(name), prior)
 
 
-MODELS = ["logit", "probit", "cloglog", "poisson", "student-t prior", "weighted"]
+CLOGLOG = pytest.param("cloglog", marks=pytest.mark.long)  # it takes long to compile; the probit stands for it
+MODELS = ["logit", "probit", CLOGLOG, "poisson", "student-t prior", "weighted"]
 
 
 def make(
