@@ -1,3 +1,5 @@
+import re
+
 import pandas as pd
 import pytest
 
@@ -61,6 +63,17 @@ def test_the_same_figure_twice_has_different_names():
     names = [{part.split('"')[0] for part in shown.split('id="m')[1:]} for shown in (first, second)]
     assert names[0]
     assert not names[0] & names[1]
+
+
+def test_coordinates_are_short_and_words_are_whole():
+    figure = make_figure(3, 2)
+    panel = figure.add_subplot()
+    panel.plot([0, 1 / 3, 1])
+    panel.set_title("sd 0.0005")
+    shown = page.figure(figure, "step 0.00025")
+    assert "sd 0.0005<" in shown
+    assert shown.count("step 0.00025") == 2
+    assert not re.search(r' d="[^"]*\d\.\d{3}', shown)
 
 
 def test_phones_get_the_narrow_one():

@@ -169,9 +169,14 @@ def _inline(figure: Figure, caption: str, kind: str) -> str:
     assert box is not None
     head = f'<svg class="{kind}" role="img" aria-label="{escape(caption)}" viewBox="{box[1]}"'
     head += f' style="max-width: {inches * PIXELS * 72:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    short = re.sub(r"(\d\.\d\d)\d+", r"\1", body[body.index(">") + 1 :])  # a hundredth of a point cannot be seen
+    short = re.sub(r"<[^>]*>", _shortened, body[body.index(">") + 1 :])
     short = re.sub(r'<g id="[^"]*"', "<g", short)  # other figures of the page have the same
     return head + re.sub(r"#[0-9a-fA-F]{6}\b", _colour, short)
+
+
+def _shortened(tag: re.Match[str]) -> str:
+    """A hundredth of a point cannot be seen; words between tags stay as they are."""
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0])
 
 
 def _colour(found: re.Match[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +43,10 @@ class Experiment:
     discussion: list[str] = field(default_factory=list)
 
 
+def unwatched(made: int) -> None:
+    """Told how much was done, and shows it to nobody."""
+
+
 @dataclass
 class Steps:
     """Says which of how many steps is at work; silent without somebody to tell."""
@@ -61,6 +66,19 @@ class Steps:
         self.done += 1
         if self.tell is not None:
             self.tell(f"{self.name} {self.done}/{self.total}: {what}")
+
+    @contextmanager
+    def bar(self, total: int) -> Iterator[Callable[[int], None]]:
+        """A progress bar, and what to call with how much was done; for steps that are no fits, which have their own."""
+        if self.tell is None:
+            yield unwatched
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+        with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True)) as shown:
+            task = shown.add_task("", total=total)
+            yield lambda made: shown.advance(task, made)
 
 
 def fit_all(

@@ -49,15 +49,15 @@ class Size:
     rows: int = LOAN_ROWS
     draws: dict[str, int] = field(
         default_factory=lambda: {
-            "mh": 3_000,
-            "rows_224000": 2_000,
-            "rows_22400": 2_000,
-            "weighted": 2_000,
-            "consensus": 2_000,
+            "mh": 1_200,
+            "rows_224000": 1_000,
+            "rows_22400": 1_000,
+            "weighted": 800,
+            "consensus": 500,
             "thinned": 5_000,
         }
     )
-    warmup: int = 400
+    warmup: int = 250
 
 
 FULL = Size(draws=dict.fromkeys(METHODS, 25_000), warmup=1_250)
