@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tallbayes.compare import compare
-from tallbayes.diagnostics import mcse
+from tallbayes.diagnostics import ess, mcse
 from tallbayes.fit import fit
 from tallbayes.result import Fit
 
@@ -114,6 +114,18 @@ def agree(reference: Fit, other: Fit) -> tuple[float, float]:
     table = compare(reference=reference, other=other)[["largest_z", "largest_z_sd"]]
     limit = -ndtri(FALSE_ALARM / (4 * len(reference.parameters)))  # two sides, means and sds
     return float(table.to_numpy()[1].max()), float(limit)
+
+
+def same_posterior(two_stage: Fit, reference: Fit, name: str) -> Finding:
+    """Whether two-stage agrees with a method of this name, and from how many effective draws that is told."""
+    z, limit = agree(reference, two_stage)
+    least = min(float(ess(one.draws).min()) for one in (two_stage, reference))
+    return Finding(
+        "Two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings.",
+        f"No mean or sd differs from those of {name} by more than {z:.1f} Monte Carlo errors (chance alone passes "
+        f"{limit:.1f} once in 1,000 times), with {least:,.0f} effective draws or more of each parameter.",
+        z < limit,
+    )
 
 
 def few(value: float) -> str:

@@ -15,7 +15,7 @@ from tallbayes.compare import compare, compare_parameters
 from tallbayes.datasets import LOAN_ROWS
 from tallbayes.group_scale import InverseSquare
 from tallbayes.paper import loans
-from tallbayes.paper.experiment import Experiment, Finding, Steps, agree, fit_all
+from tallbayes.paper.experiment import Experiment, Finding, Steps, fit_all, same_posterior
 from tallbayes.result import Fit
 from tallbayes.surrogates.subsample import Stratified
 
@@ -49,15 +49,15 @@ class Size:
     rows: int = LOAN_ROWS
     draws: dict[str, int] = field(
         default_factory=lambda: {
-            "mh": 1_200,
+            "mh": 1_000,
             "rows_224000": 1_000,
-            "rows_22400": 1_000,
-            "weighted": 800,
-            "consensus": 500,
+            "rows_22400": 800,
+            "weighted": 700,
+            "consensus": 400,
             "thinned": 5_000,
         }
     )
-    warmup: int = 250
+    warmup: int = 200
 
 
 FULL = Size(draws=dict.fromkeys(METHODS, 25_000), warmup=1_250)
@@ -98,13 +98,13 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     found.findings += _findings(fits)
     least = fits["mh"].summary()["ess_bulk"]
     found.discussion += [
-        "The paper calls its surrogates 10% and 5%; 22,400 of 2.3 million rows are 1%. Two-stage Metropolis-Hastings "
-        "gains for nearly all parameters, as in the paper, and the smaller surrogate gains less for those that it "
-        "screens badly.",
+        "The paper calls its surrogates 10% and 5%; 22,400 of 2.3 million rows are 1%. As there, the smaller one "
+        "gains less for the parameters that it screens badly.",
         "One parameter at a time, the intercept and the effects of banks wander together: Metropolis-Hastings here "
         f"has only {least.min():.0f} effective draws of its worst parameter ({least.idxmin()}), so that ratios to it "
-        "are rough. With larger banks in the surrogate taken whole, and others drawn in proportion to how much they "
-        "matter, ratios grow.",
+        "are rough, in runs this short above all (--full has 100,000 iterations). With others drawn in proportion to "
+        f"how much they matter, the median REDPM is {compare(**compared)['redpm_1']['weighted']:.1f}; that of the "
+        f"thinned second stage is {compare(**compared)['redpm_1']['thinned']:,.0f}.",
         "Consensus is shown for tau only, as in the paper. It needs whole banks in a shard: an effect that is in "
         "several shards would be averaged as if each shard had its own. Redrawing the coefficients shard by shard "
         "given tau, as the paper sketches, would be wrong for coefficients that shards share.",
@@ -134,16 +134,10 @@ def _tau(fits: dict[str, Fit]) -> pd.DataFrame:
 
 
 def _findings(fits: dict[str, Fit]) -> list[Finding]:
-    z, limit = agree(fits["thinned"], fits["rows_224000"])
     ratios = compare_parameters(**{name: fits[name] for name in ("mh", "rows_224000", "rows_22400")})
     large, small = ratios["rows_224000"], ratios["rows_22400"]
     return [
-        Finding(
-            "Two-stage Metropolis-Hastings has the posterior of the full data.",
-            f"No mean or sd differs from the thinned second stage's by more than {z:.1f} Monte Carlo errors (chance "
-            f"alone passes {limit:.1f} once in 1,000 times).",
-            z < limit,
-        ),
+        same_posterior(fits["rows_224000"], fits["thinned"], "the thinned second stage"),
         Finding(
             "With 224,000 rows, REDPM is above 1 for every parameter.",
             f"Above 1 for {int((large > 1).sum())} of {len(large)}, {large.min():.2f} at least, {large.median():.2f} "

@@ -16,7 +16,7 @@ from tallbayes.compare import compare, compare_parameters
 from tallbayes.datasets import LOAN_ROWS, simulate_loans
 from tallbayes.freddie_mac import load_loans
 from tallbayes.models.glm import GLM
-from tallbayes.paper.experiment import Experiment, Finding, Steps, agree, errors, fit_all, noise
+from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, fit_all, noise, same_posterior
 from tallbayes.phases import Phases
 from tallbayes.result import Fit
 from tallbayes.rows import LogLikelihood
@@ -186,18 +186,12 @@ def _passes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _findings(fits: dict[str, Fit], passes: pd.DataFrame) -> list[Finding]:
-    z, limit = agree(fits["mh"], fits["two_stage"])
     ratios = compare_parameters(**fits)
     table, two = compare(**fits), ratios["two_stage"]
     every, tenth, twentieth = (float(table[f"redpm_{thin}"]["two_stage"]) for thin in THINS)
     consensus = float(table["redpm_1"]["consensus"])
     return [
-        Finding(
-            "Two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings.",
-            f"No mean or sd differs by more than {z:.1f} Monte Carlo errors (chance alone passes {limit:.1f} once in "
-            "1,000 times).",
-            z < limit,
-        ),
+        same_posterior(fits["two_stage"], fits["mh"], "Metropolis-Hastings"),
         Finding(
             "Its REDPM is above 1 for every coefficient, 1.27 in the median.",
             f"{two.min():.2f} to {two.max():.2f}, {two.median():.2f} in the median.",
