@@ -650,6 +650,7 @@ def test_ctrl_c(data, tmp_path, phase):
         assert "tb.load(" in printed.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_second_run_compiles_nothing(data, tmp_path):
     cache = tmp_path / "cache"
     seconds, files = [], []

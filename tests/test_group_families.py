@@ -35,7 +35,7 @@ FAMILIES = {
 }
 
 
-SLOW = ("probit", "cloglog")  # to compile
+SLOW = ("probit", "cloglog", "poisson")  # to compile
 
 
 @pytest.mark.parametrize(

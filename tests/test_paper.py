@@ -13,7 +13,7 @@ from tallbayes.result import example
 
 LOANS = loans.Size(60_000, 6_000, 3_000, dict.fromkeys(loans.SAID, 250) | {"consensus": 60, "both": 60}, 150)
 BANKS = hierarchical.Size(60_000, dict.fromkeys(hierarchical.METHODS, 250) | {"consensus": 60}, 150)
-SPLINES = mars.Size(20_000, 400, 120)
+SPLINES = mars.Size(6_000, 200, 60)
 BANK = bank.Size(dict.fromkeys(bank.METHODS, 1_000) | {"consensus": 300, "both": 40}, 150)
 
 

@@ -99,7 +99,7 @@ class _Altered:
         ("plain", (BIRTH,), np.log(6)),  # as if orders of three bases in the list did not cancel
         pytest.param("subsample", (DEATH,), -np.log(2), marks=pytest.mark.long),
         pytest.param("plain", (BIRTH, DEATH), None, marks=pytest.mark.long),  # prior and density dropped
-        ("plain", (CHANGE, VARY), None),
+        pytest.param("plain", (CHANGE, VARY), None, marks=pytest.mark.long),
     ],
 )
 def test_a_wrong_ratio_is_noticed(monkeypatch, how, kinds, log_factor):

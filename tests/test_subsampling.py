@@ -221,6 +221,7 @@ def estimated_anew(kernel, state, rng):
     return kernel.advance(State(state.theta, chains), 1, rng)[0]
 
 
+@pytest.mark.long
 def test_chains_stay_in_the_extended_target():
     """The pair of theta and rows has a target of its own, and there the chain is exact, however few the rows."""
     assert departure(forward) > harness.FALSE_ALARM

@@ -479,12 +479,12 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
         sample_stats=xr.Dataset({"lp": (("chain", "draw"), -(beta**2).sum(axis=2))}, axes),
         stats=stats,
         formula=formula,
-        calibration=_calibrated(BERNOULLI.mean(rng.normal(-1.0, 0.5, 1_000)), rng),
+        calibration=_calibrated(BERNOULLI.mean(np.linspace(-2.0, 0.0, 1_000)), seed),
     )
-    return _with_groups(fit, rng, groups) if groups else fit
+    return _with_groups(fit, rng, groups, seed) if groups else fit
 
 
-def _with_groups(fit: Fit, rng: np.random.Generator, count: int) -> Fit:
+def _with_groups(fit: Fit, rng: np.random.Generator, count: int, seed: int) -> Fit:
     """The example with groups of many and of few rows, whose effects shrink towards zero the more."""
     import xarray as xr
 
@@ -509,11 +509,11 @@ def _with_groups(fit: Fit, rng: np.random.Generator, count: int) -> Fit:
         stats=fit.stats | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said},
         formula=Formula.learn("y ~ fico + (1 | bank)", data)[0],
         groups=xr.Dataset(facts, {"bank": names}),
-        calibration=_calibrated(np.repeat(share, rows), rng),
+        calibration=_calibrated(np.repeat(share, rows), seed),
     )
 
 
-def _calibrated(chance: Array, rng: np.random.Generator) -> Calibration:
+def _calibrated(chance: Array, seed: int) -> Calibration:
     """What would be seen of rows with these probabilities."""
     eta = np.log(chance / (1 - chance))
-    return calibrate(sums(eta, BERNOULLI.simulate(rng, eta), None), BERNOULLI)
+    return calibrate(sums(eta, BERNOULLI.simulate(np.random.default_rng(seed), eta), None), BERNOULLI)
