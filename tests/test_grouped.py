@@ -38,7 +38,14 @@ from tallbayes.surrogates.subsample import Stratified, Subsample
 
 CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
-PROBIT = [pytest.mark.long]  # it takes long to compile, and the others have all that it has
+SLOW = ("probit", "poisson")  # to compile; the others have all that they have
+
+
+def slow(name: str, *more: Any) -> Any:
+    """A case, among the long ones if it takes long to compile."""
+    return pytest.param(name, *more, marks=[pytest.mark.long] * (name in SLOW))
+
+
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MOVES = {
     "independent": INDEPENDENT,
@@ -68,9 +75,7 @@ WAYS: dict[str, tuple[dict[str, Any], float]] = {
 }
 # Every way for one model, and for the others the one that has both.
 CASES = [("logit", way) for way in WAYS] + [(name, "both") for name in MODELS[1:]]
-each_case = pytest.mark.parametrize(
-    ("name", "way"), [pytest.param(*case, marks=PROBIT * (case[0] == "probit")) for case in CASES]
-)
+each_case = pytest.mark.parametrize(("name", "way"), [slow(*case) for case in CASES])
 
 
 def where(kernel: Grouped, place: Place) -> np.ndarray:
@@ -266,7 +271,7 @@ class Event:
         return self._numbers.pop(0)
 
 
-@pytest.mark.parametrize("name", ["logit", "weighted", pytest.param("probit", marks=PROBIT), "poisson"])
+@pytest.mark.parametrize("name", [slow(name) for name in ("logit", "weighted", "probit", "poisson")])
 def test_events_seen_from_both_sides(monkeypatch, name):
     """The same rate and bound, and differences of the opposite sign: so kept events have the rates of a pair."""
     seen = []
@@ -418,7 +423,7 @@ def test_other_models_stay_in_their_posterior(name, threshold):
     assert hierarchy.departure(make(name, threshold), STEPS, CHAINS, seed=12) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("name", "limit"), [pytest.param("probit", np.inf, marks=PROBIT), ("poisson", 20.0)])
+@pytest.mark.parametrize(("name", "limit"), [slow("probit", np.inf), slow("poisson", 20.0)])
 def test_other_families_stay_in_their_posterior(monkeypatch, name, limit):
     """By the interpreted loop: it is the same for every family, and takes long to compile.
 

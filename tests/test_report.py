@@ -149,9 +149,9 @@ def test_what_is_no_page_is_refused(tmp_path):
 
 def test_in_a_browser(pages):
     with chromium() as browser:
-        for name, path in pages.items():
+        for name in ("plain", "groups", "splines", "stuck"):
             for device, width in WIDTHS.items():
-                with opened(browser, path, width, dark=device == "phone") as page:
+                with opened(browser, pages[name], width, dark=device == "phone") as page:
                     assert overflow(page) <= 0, (name, device)
                     drawn = page.locator("figure svg:visible")
                     assert drawn.count() == page.locator("figure").count() > 3

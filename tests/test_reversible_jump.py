@@ -140,7 +140,7 @@ class _ForgetsTheSurrogate(ReversibleJump):
         return super()._explore(*arguments)._replace(log_ratio=0.0)
 
 
-@pytest.mark.parametrize("broken", [_NeverDecides, _ForgetsTheSurrogate])
+@pytest.mark.parametrize("broken", [_NeverDecides, pytest.param(_ForgetsTheSurrogate, marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["cells", pytest.param("subsample-subchain", marks=pytest.mark.long)])
 def test_a_second_stage_that_errs_is_noticed(broken, how):
     sound = small.kernel_for(small.tiny_model(), how)
