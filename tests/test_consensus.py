@@ -403,6 +403,7 @@ def test_few_groups_are_refused_with_advice():
         tb.fit("y ~ x + (1 | bank)", many_groups(16), method="consensus", **QUIET)
 
 
+@pytest.mark.long
 def test_the_model_of_a_small_problem_is_a_consensus_too():
     """Kernels of all families run inside."""
     model = hierarchy.model_named("poisson")

@@ -195,6 +195,7 @@ def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how):
 # --- one stage against two ---
 
 
+@pytest.mark.long
 def test_one_stage_and_two_agree_on_small_data():
     model, chains, runs = small.larger_model(), 24, {}
     for how, draws in (("plain", 120), ("plain-joint", 120), ("subsample", 160), ("cells", 240)):

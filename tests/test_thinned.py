@@ -379,6 +379,7 @@ class Cut:
         return min(self._generator.poisson(rate), self._most)
 
 
+@pytest.mark.long
 def test_cutting_the_number_of_events_leaves_the_posterior(monkeypatch):
     loop = thinned_loop.advance.py_func
 
