@@ -94,15 +94,16 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
             )
     found.findings += _findings(fits)
     found.discussion += [
-        "We agree on what matters: two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings, consensus "
-        "errs where a level is rare, and subsampling with a spline needs very many rows to move at all.",
+        "We agree that two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings, as far as its "
+        "effective draws can tell, and that consensus errs where a level is rare. Subsampling with a spline hardly "
+        "moves here with 100 rows, and not much better with 7,000, which the paper found decent.",
         "A surrogate of 1,400 random rows is a poor one: for a move of one posterior standard deviation its error has "
-        "a variance of about 41,188 / 1,400 = 29, so that steps must be small, and effective draws are few. Keeping "
-        "all deposits, and drawing others by how much they matter, mends that.",
-        "We differ in speed, for reasons of craft: loops are compiled, equal rows are looked at once (the 41,188 "
-        f"calls are {fits['mh'].stats['distinct_rows']:,} distinct rows), and four chains share each pass. Subsampling "
-        "gains most from compiling, as its cost in the paper was that of many small steps in an interpreter; here it "
-        "makes more evaluations a second than Metropolis-Hastings with 100 rows, but hardly any effective draws.",
+        "a variance of about 41,188 / 1,400 = 29, so that steps must be small, and effective draws are few. With all "
+        "deposits kept, and others drawn by how much they matter, there are more.",
+        "We differ in speed: loops are compiled, equal rows are looked at once (the 41,188 calls are "
+        f"{fits['mh'].stats['distinct_rows']:,} distinct rows), and four chains share each pass. With 100 rows "
+        "subsampling makes more evaluations a second than Metropolis-Hastings, where the paper has it fifteen times "
+        "slower.",
         "The thinned second stage is not in the paper: it draws a handful of rows a step, and is exact.",
     ]
     return found
@@ -153,6 +154,6 @@ def _findings(fits: dict[str, Fit]) -> list[Finding]:
             "Subsampling with a spline needs some 7,000 rows an iteration to mix decently, and 100 will not do.",
             f"Effective draws a draw: {share['mh']:.3f} for Metropolis-Hastings, {few(share['subsampling_7000'])} with "
             f"7,000 rows, {few(share['subsampling_100'])} with 100.",
-            share["subsampling_100"] < share["mh"] / 5,
+            share["subsampling_100"] < share["mh"] / 5 < share["subsampling_7000"],
         ),
     ]
