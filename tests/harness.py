@@ -27,6 +27,7 @@ from tallbayes.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Normal
 from tallbayes.proposals import Move
+from tallbayes.remainders import remainder
 
 FALSE_ALARM = 1e-6  # of each statistical check
 
@@ -184,6 +185,48 @@ def bias(target: np.ndarray, matrix: np.ndarray) -> float:
     return float(0.5 * np.abs(stationary - target).sum())
 
 
+# --- set-up: nothing may be left out ---
+
+
+def drawing_probabilities(urn: Any) -> np.ndarray:
+    """With what probability each row is drawn, read off the alias tables themselves."""
+
+    def of(table: np.ndarray) -> np.ndarray:
+        found = table[:, 0].copy()
+        np.add.at(found, table[:, 1].astype(int), 1 - table[:, 0])
+        return found / len(table)
+
+    lots = urn.lots
+    blocks, found = of(lots.blocks), np.empty(len(lots.table))
+    for block, (start, stop) in enumerate(zip(lots.starts[:-1], lots.starts[1:], strict=True)):
+        found[start:stop] = blocks[block] * of(lots.table[start:stop]) if blocks[block] > 0 else 0.0
+    return found
+
+
+def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
+    """What is missing of the log-likelihood inside the ball, at worst: of a thinned kernel, put together again.
+
+    The expansion, the rows always evaluated, and the sum over rows of total x probability x R / bound, which is what
+    drawn rows estimate, are held against the log-likelihood written with NumPy alone.
+    """
+    model, mode, target, tag = kernel.model, kernel.mode, kernel.target, kernel.model.family.tag
+    z = rng.standard_normal((points, mode.theta.size))
+    z *= rng.uniform(0.2, 1.0, (points, 1)) * target.radius / np.linalg.norm(z, axis=1, keepdims=True)
+    delta = z @ mode.factor.T
+    found = mode.log_likelihood + delta @ mode.gradient - 0.5 * ((delta @ mode.curvature) * delta).sum(1)
+    found += [kernel._always(*pair) for pair in zip(z, delta, strict=True)]
+    if kernel.urn is not None:
+        x, y, offset, bounds = kernel.urn._rows
+        eta, share = mode.theta @ x + (0.0 if offset is None else offset), drawing_probabilities(kernel.urn)
+        drawn = np.flatnonzero(share)
+        for point in range(points):
+            h = delta[point] @ x
+            rest = np.array([remainder(tag, y[i], eta[i], h[i]) for i in drawn])
+            found[point] += target.total * (share[drawn] * rest / bounds[drawn]).sum()
+    truth = log_likelihood(model, mode.theta + delta)
+    return float((np.abs(found - truth) / (1 + np.abs(truth))).max())
+
+
 # --- kind 3: start in the stationary distribution, stay there ---
 
 
@@ -252,6 +295,48 @@ class Quadrature:
         values, index = np.unique(self.grid[:, column], return_inverse=True)
         cumulative = np.cumsum(np.bincount(index, self.probability))
         return float(values[np.searchsorted(cumulative, level)] + 0.5 * (values[1] - values[0]))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A posterior of one number on a grid, which need not be even: its tails may be long."""
+
+    grid: np.ndarray
+    probability: np.ndarray
+    levels = (0.0005, 0.005, 0.03, 0.25, 0.5, 0.75, 0.97, 0.995, 0.9995)
+
+    @classmethod
+    def of(cls, log_density: Callable[[np.ndarray], np.ndarray], grid: np.ndarray) -> Line:
+        logs = log_density(grid)
+        weights = np.exp(logs - logs.max()) * np.gradient(grid)
+        return cls(grid, weights / weights.sum())
+
+    @property
+    def checks(self) -> int:
+        return len(self.levels)
+
+    def largest_z(self, draws: np.ndarray) -> float:
+        """Largest |z| of the probabilities of being below each quantile, for draws (chains, draws).
+
+        Moments are not looked at: a Student-t posterior may have none. Where few chains ever come, the standard error
+        is at least that of independent chains that come as often as they should.
+        """
+        below, chains = np.cumsum(self.probability), len(draws)
+        scores = []
+        for level in self.levels:
+            place = int(np.searchsorted(below, level))
+            share = (draws <= self.grid[place] + 0.5 * (self.grid[place + 1] - self.grid[place])).mean(1)
+            least = np.sqrt(level * (1 - level) / draws.shape[1])
+            error = max(share.std(ddof=1), least) / np.sqrt(chains)
+            scores.append(abs(share.mean() - below[place]) / error)
+        return float(max(scores))
+
+
+def settled(kernel: Any, draws: int, chains: int, seed: int) -> np.ndarray:
+    """Draws (chains, draws, p) of chains from where the kernel starts them, without the first fifth."""
+    streams = Streams.spawn(seed, chains)
+    theta = kernel.advance(kernel.start(streams), draws, streams)[1].theta
+    return theta[draws // 5 :].swapaxes(0, 1)
 
 
 def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature) -> float:

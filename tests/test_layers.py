@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "tallbayes"
 ORDER = [
     "compiled",
     "phases",
+    "systematic",
     "data",
     "group_term",
     "formula",
@@ -28,7 +29,6 @@ ORDER = [
     "remainders",
     "group_remainders",
     "group_given",
-    "systematic",
     "track",
     "rows",
     "sharding",

@@ -206,7 +206,7 @@ def test_expected_is_what_numpy_makes_of_bounds(link, weighted, offset):
     made = MemoryRows(**given).remainders(TAGS[link], theta, factor)
     radii, spread = np.array([0.5, 3.0, 8.0]), 40.0
     threshold = spread * float(np.quantile(made.weighted(made.bounds(3.0)), 0.9))
-    found = made.expected(radii, spread, threshold)
+    found = made.expected(radii, spread, threshold, np.random.default_rng(1))
     assert found.shape == (3, 2)
     for radius, (count, total) in zip(radii, found, strict=True):
         value = spread * made.weighted(made.bounds(radius))
@@ -220,7 +220,7 @@ def test_infinite_bounds_count_as_above_the_threshold():
     # e^eta overflows somewhere in the ball: these rows must not enter the sum.
     made = MemoryRows([[1.0, 1000.0]], [1.0, 1.0]).remainders(TAGS["poisson"], np.zeros(1), np.eye(1))
     assert np.isinf(made.bounds(3.0)).tolist() == [False, True]
-    count, total = made.expected(np.array([3.0]), 1.0, 1e300)[0]
+    count, total = made.expected(np.array([3.0]), 1.0, 1e300, np.random.default_rng(1))[0]
     assert count == 1
     assert total == pytest.approx(made.bounds(3.0)[0])
     with pytest.raises(ValueError, match="must be finite"):

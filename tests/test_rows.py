@@ -166,7 +166,7 @@ def test_same_bits_for_any_number_of_threads(weighted, offset, threads):
                 value,
                 track.at(moved, 1, chains),
                 bounds,
-                remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4),
+                remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
                 *pool,
                 rows._hashes(),
             )

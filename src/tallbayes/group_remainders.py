@@ -25,6 +25,7 @@ from tallbayes.families import Tag
 from tallbayes.families.terms import bound3, chunk_derivatives, third
 from tallbayes.remainders import CHECKED, SLACK, largest_excess
 from tallbayes.rowmath import CHUNK, ONE_PASS, piece, predictor
+from tallbayes.systematic import scattered
 from tallbayes.urn import tables
 
 Array = NDArray[np.float64]
@@ -177,7 +178,7 @@ class GroupRemainders:
 
     def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:
         """The largest |R| over its bound on the surface of the balls, for some rows and directions: at most one."""
-        rows = np.arange(0, self._y.size, max(1, self._y.size // CHECKED))
+        rows = scattered(self._y.size, CHECKED, rng)
         directions = rng.standard_normal((points, self._factor.shape[0] + 1))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         x, y, eta, _, groups = self.looked_at(rows)

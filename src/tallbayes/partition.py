@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled, exp_negative, log1p_unit
+from tallbayes.systematic import scattered
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -91,7 +92,7 @@ class Partition:
 
 def _unit(column: Array) -> float:
     """One over the scale of a variable: its sd, unless a few rows far out make that too large; 0 if it is constant."""
-    some = column[:: max(1, column.size // LOOK)]
+    some = column[scattered(column.size, LOOK, np.random.default_rng(column.size))]
     low, high = np.quantile(some, [0.01, 0.99])
     sd = float(column.std()) if np.ptp(column) > 0 else 0.0
     scale = min(sd, float(high - low) / 2) if high > low else sd

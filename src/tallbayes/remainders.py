@@ -23,6 +23,7 @@ from tallbayes.compiled import compiled
 from tallbayes.families import Tag
 from tallbayes.families.terms import bound3, third
 from tallbayes.rowmath import CHUNK, ONE_PASS, predictor
+from tallbayes.systematic import scattered
 from tallbayes.urn import Urn
 
 Array = NDArray[np.float64]
@@ -171,14 +172,14 @@ class Remainders:
             _bounds(self._tag, self._y, self._eta, self._reach, radius, self._length, out)
         return out
 
-    def expected(self, radii: Array, spread: float, threshold: float) -> Array:
+    def expected(self, radii: Array, spread: float, threshold: float, rng: np.random.Generator) -> Array:
         """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum.
 
-        Of many rows only every so-manieth is looked at: an estimate will do.
+        Of many rows only some are looked at: this is an estimate of what a step costs, and decides on nothing else.
         """
-        apart = max(1, self._y.size // LOOKED_AT)
-        y, eta, reach = (np.ascontiguousarray(part[::apart]) for part in (self._y, self._eta, self._reach))
-        weights = None if self._weights is None else np.ascontiguousarray(self._weights[::apart])
+        some = scattered(self._y.size, LOOKED_AT, rng)
+        y, eta, reach = self._y[some], self._eta[some], self._reach[some]
+        weights = None if self._weights is None else self._weights[some]
         out = np.empty((radii.size, 2))
         _expected(self._tag, y, weights, eta, reach, radii, spread, threshold, out)
         return out * (self._y.size / y.size)

@@ -26,7 +26,7 @@ from tallbayes.partition import Partition
 from tallbayes.remainders import Remainders
 from tallbayes.rowmath import ONE_PASS, SERIAL
 from tallbayes.spline_track import SplineTrack
-from tallbayes.systematic import systematic
+from tallbayes.systematic import scattered, systematic
 from tallbayes.track import Track
 from tallbayes.urn import Urn
 
@@ -393,14 +393,15 @@ class MemoryRows:
     def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
         """A quick weighted subsample for first guesses, half of it spent on rows in proportion to their outcome.
 
-        Rows are laid end to end in the order they have, each as long as its share, and picked at equal distances.
+        Rows are laid end to end in the order they have, each as long as its share, and one is picked from each of equal
+        stretches: not at equal distances, because data has periods.
         """
         self.count(size)
         own = np.ones(self.size) if self._weights is None else self._weights
         measure = own * (self._y + max(float(own @ self._y / own.sum()), np.finfo(float).tiny))
         ends = np.cumsum(measure)
         distance = ends[-1] / size
-        chosen = np.searchsorted(ends, (rng.random() + np.arange(size)) * distance).clip(max=self.size - 1)
+        chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=self.size - 1)
         return self._subset(chosen, own[chosen] * distance / measure[chosen])
 
     def collapsed(self) -> MemoryRows:
@@ -408,7 +409,7 @@ class MemoryRows:
 
         Exact: candidates are found by a hash and then compared value by value.
         """
-        seen = self._hashes(np.arange(0, self.size, max(1, self.size // COLLAPSE_LOOK)))
+        seen = self._hashes(scattered(self.size, COLLAPSE_LOOK, np.random.default_rng(self.size)))
         repeats = seen.size - np.unique(seen).size
         # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
         if repeats == 0 or seen.size**2 / (2 * repeats) > self.size:

@@ -1,4 +1,4 @@
-"""Samples without replacement, with probabilities in proportion to a measure."""
+"""Samples of rows: without replacement, with probabilities in proportion to a measure; and a quick look at some."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
+
+
+def scattered(rows: int, most: int, rng: np.random.Generator) -> Integers:
+    """At most so many of the rows, in ascending order, each with the same probability.
+
+    One is drawn from each of equal stretches. Every so-many-th row would be quicker to take, but data has periods: a
+    pattern that repeats with the rows could hide from it altogether.
+
+    >>> scattered(10, 5, np.random.default_rng(1)).size, scattered(3, 5, np.random.default_rng(1)).tolist()
+    (5, [0, 1, 2])
+    """
+    if rows <= most:
+        return np.arange(rows)
+    places = (np.arange(most) + rng.random(most)) * (rows / most)
+    return np.minimum(places.astype(np.intp), rows - 1)
 
 
 def systematic(members: Integers, measure: Array, size: int, rng: np.random.Generator) -> tuple[Integers, Array]:

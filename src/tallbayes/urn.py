@@ -147,6 +147,7 @@ class Urn:
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
         self._rows, self._theta, self._count = (x, y, offset, bounds), theta, count
+        self.rows = int(np.count_nonzero(weights))  # that can be drawn
         self._starts = np.append(np.arange(0, y.size, length), y.size)
         self._table, totals = np.empty((y.size, 2)), np.empty(self._starts.size - 1)
         with ONE_PASS:

@@ -19,7 +19,15 @@ from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import LOGISTIC, Aim, GroupRows, GroupTarget
 from tallbayes.kernels.shape import Shape
 from tallbayes.kernels.thinned_loop import Moves, distance_bound, prior_profile, profile
-from tallbayes.kernels.thinned_setup import PROFILED, SHAPED_BY, event_cost, pass_cost, require_bounds, shape_of
+from tallbayes.kernels.thinned_setup import (
+    PROFILED,
+    SHAPED_BY,
+    event_cost,
+    pass_cost,
+    require_bounds,
+    require_every_row,
+    shape_of,
+)
 from tallbayes.systematic import systematic
 
 Array = NDArray[np.float64]
@@ -90,6 +98,9 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     weighted = remainders.weighted(bounds)
     chosen = ~(weighted * remainders.each(spread) <= threshold)
     drawn, always = remainders.split(bounds, chosen)
+    require_every_row(
+        weighted, np.count_nonzero(drawn.bound), float(drawn.totals.sum()), np.flatnonzero(chosen), always.y.size
+    )
     limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
     rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
     target = _target(mode, arrow, remainders, rows, from_prior)

@@ -20,6 +20,7 @@ from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
 from tallbayes.remainders import CHECKED, Remainders
 from tallbayes.rows import LogLikelihoodDerivatives
+from tallbayes.systematic import scattered
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,7 @@ SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
 STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
+ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -107,7 +109,7 @@ def expand(
     radii = p**0.5 + BEYOND
     points = rng.standard_normal((2, PAIRS, p))
     spread = typical_spread(points)
-    expected = remainders.expected(radii, spread, threshold)
+    expected = remainders.expected(radii, spread, threshold, rng)
     plan = _plan(model.rows.size, radii, expected, points, moves)
     kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, rng)
     shape = see_shape(kernel, rng)
@@ -203,22 +205,39 @@ def _build(
     rows, p = model.rows, mode.theta.size
     bounds = remainders.bounds(plan.radius)
     chosen = np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold))
-    urn, total = None, 0.0
-    if chosen.size < rows.size and plan.events > 0:
-        urn = remainders.urn(bounds, chosen)
-        total = urn.total
-        some = np.arange(0, rows.size, max(1, rows.size // CHECKED))
-        worst = remainders.excess(bounds, plan.radius, np.setdiff1d(some, chosen), rng)
-        require_bounds(worst)
+    urn = remainders.urn(bounds, chosen)
+    if urn.rows:
+        some = np.setdiff1d(scattered(rows.size, CHECKED, rng), chosen)
+        require_bounds(remainders.excess(bounds, plan.radius, some, rng))
     limit = pass_cost(rows.size, p) / event_cost(p)
-    target = _target(model, mode, chosen, total, plan.radius, limit, shape)
-    return Thinned(model, mode, target, urn, moves, int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD)))
+    target = _target(model, mode, chosen, urn.total, plan.radius, limit, shape)
+    ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
+    kernel = Thinned(model, mode, target, urn if urn.rows else None, moves, ahead)
+    drawn = kernel.urn.rows if kernel.urn else 0
+    require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always[1].size)
+    return kernel
 
 
 def require_bounds(worst: float) -> None:
     """Raise if some row's remainder exceeds its bound."""
     if not worst <= 1:
         raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+
+
+def require_every_row(weighted: Array, drawn: int, total: float, chosen: NDArray[np.intp], always: int) -> None:
+    """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
+
+    A row that is neither would drop out of the posterior in silence. `weighted` are the bounds of all rows times their
+    weights, `drawn` and `total` what a kernel has to draw from, `always` the rows it has of those `chosen`.
+    """
+    left = weighted.copy()
+    left[chosen] = 0.0
+    missing = np.count_nonzero(left) + chosen.size - drawn - always
+    if missing or not abs(left.sum() - total) <= ROUNDED * total:
+        raise FloatingPointError(
+            f"{missing} rows would be left out (bounds of {left.sum():.9g} to draw from, not {total:.9g}); "
+            "please report this"
+        )
 
 
 def _target(

@@ -1,0 +1,163 @@
+"""What set-up may never do: leave rows out. The kernel that it builds is taken apart and put together again."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import harness
+import numpy as np
+import pytest
+
+from tallbayes.families import Poisson
+from tallbayes.group_mode import find_group_mode
+from tallbayes.kernels import grouped_setup, thinned_setup
+from tallbayes.kernels.thinned_setup import expand, require_every_row
+from tallbayes.models.glm import GLM
+from tallbayes.models.hierarchical import Hierarchical
+from tallbayes.priors import Normal
+from tallbayes.systematic import scattered
+
+
+def random_problem(seed: int, given: bool) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """A few rows and columns: levels with many zeros, rows without leverage, rows that stand several times."""
+    rng = np.random.default_rng([seed, 1])
+    n, p = int(rng.integers(4, 90)), int(rng.integers(1, 4))
+    x = rng.normal(size=(n, p)) * (rng.random((n, p)) < rng.uniform(0.3, 1.0, p)) * 10.0 ** rng.uniform(-2, 1, p)
+    x[rng.random(n) < 0.2] = 0.0
+    x[0] = 1.0
+    again = rng.integers(0, n, n // 3)
+    x[again] = x[rng.integers(0, n, again.size)]
+    y = (rng.random(n) < rng.choice([0.02, 0.3, 0.9])).astype(float)
+    options = {"weights": rng.choice([0.0, 0.25, 1.0, 7.0], n) + 1e-3, "offset": rng.normal(size=n)} if given else {}
+    return x, y, options
+
+
+def kernels(seed: int, given: bool) -> list[Any]:
+    """Kernels of a random problem with thresholds at the edge of rows' bounds, just below and just above."""
+    x, y, options = random_problem(seed, given)
+    try:
+        model = GLM.from_arrays(x, y, prior=Normal(0, 2), **options)
+        mode = harness.mode_of(model)
+    except ValueError:  # columns that happen to be collinear
+        return []
+    rng = np.random.default_rng([seed, 2])
+    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    thresholds = [None, 0.0, np.inf]
+    for beyond in thinned_setup.BEYOND[:2]:
+        bounds = np.sort(remainders.weighted(remainders.bounds(mode.theta.size**0.5 + beyond)))
+        edge = bounds[np.flatnonzero(bounds)[:1]] if bounds.any() else bounds[:0]
+        spread = thinned_setup.typical_spread(rng.standard_normal((2, 500, mode.theta.size)))
+        thresholds += [float(spread * value * near) for value in edge for near in (0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2)]
+    return [expand(model, mode, np.random.default_rng([seed, 3]), None, one).kernel for one in thresholds]
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["plain", "weights and offset"])
+def test_nothing_of_the_posterior_is_left_out(given):
+    """Expansion, rows always evaluated and what is expected of the urn add up to the log-likelihood of all rows."""
+    seen = [kernel for seed in range(40) for kernel in kernels(seed, given)]
+    worst = max(harness.left_out(kernel, np.random.default_rng(5)) for kernel in seen)
+    assert len(seen) > 300
+    assert worst < 1e-8
+
+
+def test_a_row_left_out_is_seen(monkeypatch):
+    """The check can fail: without one row of the urn, or without the urn, something is missing; and set-up says so."""
+    model = harness.skewed_model()
+    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf).kernel
+    assert harness.left_out(kernel, np.random.default_rng(5)) < 1e-10
+    right = type(kernel.urn).__init__
+
+    def forgetful(self, weights, *rest):
+        right(self, np.where(np.arange(weights.size) == 3, 0.0, weights), *rest)
+
+    monkeypatch.setattr(type(kernel.urn), "__init__", forgetful)
+    with pytest.raises(FloatingPointError, match="1 rows would be left out"):
+        expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf)
+    monkeypatch.setattr(thinned_setup, "require_every_row", lambda *figures: None)
+    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf).kernel
+    assert harness.left_out(kernel, np.random.default_rng(5)) > 1e-3
+
+
+@pytest.mark.parametrize(("drawn", "total", "always"), [(2, 3.0, 1), (3, 4.0, 1), (3, 3.0, 0), (3, np.nan, 1)])
+def test_what_does_not_add_up_is_refused(drawn, total, always):
+    weighted, chosen = np.array([1.0, 0.0, 1.0, 9.0, 1.0]), np.array([3])
+    require_every_row(weighted, 3, 3.0, chosen, 1)
+    with pytest.raises(FloatingPointError, match="left out"):
+        require_every_row(weighted, drawn, total, chosen, always)
+
+
+def test_no_row_of_a_group_is_left_out():
+    """Of every group, the bounds that are drawn from and the rows always evaluated are those of all its rows."""
+    split = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 7])
+        n, k = int(rng.integers(20, 200)), int(rng.integers(2, 6))
+        data = {"x": rng.normal(size=n) * (rng.random(n) < 0.6), "g": rng.integers(0, k, n), "y": rng.random(n) < 0.3}
+        model = Hierarchical("y ~ x + (1 | g)", data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mode = find_group_mode(model, np.random.default_rng(0))
+        for threshold in (None, 0.0, 1e-3, 0.1, np.inf):
+            kernel, _ = grouped_setup.expand(mode, np.random.default_rng(1), threshold)
+            rows = kernel.target.rows
+            assert np.count_nonzero(rows.drawn.bound) + rows.always.y.size == model.rows.size
+            weights = 1.0 if rows.drawn.weights is None else rows.drawn.weights
+            sums = np.bincount(model.rows._codes, rows.drawn.bound * weights, model.rows.groups)
+            np.testing.assert_allclose(rows.drawn.totals, sums, rtol=1e-12)
+            split += 0 < rows.always.y.size < model.rows.size
+    assert split > 5
+
+
+# --- data has periods ---
+
+
+def sparse_rows(n: int, period: int, phase: int, events: int, seed: int) -> GLM:
+    """No intercept, and x is zero in all rows but those of one phase; offsets keep rows from being merged."""
+    rng = np.random.default_rng(seed)
+    x = np.where(np.arange(n) % period == phase, 1.0, 0.0)
+    y = np.zeros(n)
+    y[rng.choice(np.flatnonzero(x), events, replace=False)] = 1.0
+    return GLM.from_arrays(x[:, None], y, offset=1e-3 * rng.standard_normal(n))
+
+
+@pytest.mark.parametrize(("period", "phase", "events"), [(2, 1, 4), (4, 3, 2), (3, 2, 9), (8, 6, 4)])
+def test_a_period_in_the_data_hides_no_row(period, phase, events):
+    """A million rows, of which an estimate from every second one would see none that matter."""
+    n, chains = 1_000_000, 40
+    model = sparse_rows(n, period, phase, events, 3)
+    assert model.rows.size == n
+    kernel = expand(model, harness.mode_of(model), np.random.default_rng(1)).kernel
+    assert kernel.urn.rows == np.count_nonzero(model.rows._x) - kernel.target.always[1].size
+    offset, moved = model.rows._offset, model.rows._x[0] != 0
+
+    def log_density(t):
+        # Of so rare events: the sum of log(1 + e^(t + offset)) is that of e^(t + offset), and of minus half its square.
+        first, second = np.exp(offset[moved]).sum(), np.exp(2 * offset[moved]).sum()
+        return events * t - np.exp(t) * first + np.exp(2 * t) * second / 2 - t**2 / 200
+
+    truth = harness.Line.of(log_density, np.linspace(-25.0, -5.0, 40_001))
+    draws = harness.settled(kernel, 600, chains, seed=2)[..., 0]
+    assert truth.largest_z(draws) < harness.z_limit(chains, truth.checks)
+
+
+def test_scattered_rows_follow_no_period():
+    rng = np.random.default_rng(1)
+    for rows, most in [(10, 10), (11, 10), (1000, 10), (1_000_003, 1000)]:
+        found = scattered(rows, most, rng)
+        assert found.size == min(rows, most)
+        assert (np.diff(found) >= 0).all()
+        assert found.min() >= 0
+        assert found.max() < rows
+    parity = np.concatenate([scattered(1000, 500, rng) for _ in range(100)]) % 2
+    assert abs(parity.mean() - 0.5) < 5.1 * 0.5 / parity.size**0.5  # a false alarm in 4e-7 of all seeds
+
+
+def test_families_without_a_global_bound_lose_no_row_either():
+    rng = np.random.default_rng(8)
+    x = np.column_stack([np.ones(60), rng.normal(size=60) * (rng.random(60) < 0.5)])
+    model = GLM.from_arrays(x, rng.poisson(1.0, 60), Poisson(), Normal(0, 2), offset=rng.normal(size=60))
+    mode = harness.mode_of(model)
+    for threshold in (None, 0.0, 1e-6, 1e-3, 0.1, np.inf):
+        kernel = expand(model, mode, np.random.default_rng(3), None, threshold).kernel
+        assert harness.left_out(kernel, np.random.default_rng(5)) < 1e-8
