@@ -33,6 +33,7 @@ ORDER = [
     "rows",
     "sharding",
     "likelihood",
+    "flat",
     "models",
     "mode",
     "arrow",

@@ -4,13 +4,19 @@ Newton's method with a line search, started on a weighted subsample and finished
 value, gradient and curvature at once. It stops when the next step is a small fraction of a posterior standard
 deviation: what is built on the mode expands the log-likelihood at this point, gradient included, so the last digits
 do not matter.
+
+A log-likelihood is concave, and with Normal priors so is the log posterior: there is one mode. A Student-t prior that
+is much narrower than the likelihood makes two, one where the prior has its peak and one where the likelihood has. So
+with priors that are not Normal Newton's method also starts at the likelihood's maximum, and from there with single
+coefficients moved to where their prior has its peak; the mode with the largest mass is taken, and the others are kept.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from tallbayes.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Prior
 from tallbayes.rows import Derivatives, LogLikelihoodDerivatives, MemoryRows
@@ -30,6 +37,8 @@ STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and o
 FLAT = 1e-6  # share of a direction's curvature at zero below which its rows weigh nothing
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 15_000
+MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
+NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
 
 
 class SeparationWarning(UserWarning):
@@ -48,6 +57,9 @@ class Mode:
     center: Array  # (p,) mean of the Gaussian: theta and one more Newton step
     factor: Array  # (p, p) with factor @ factor.T = precision^-1
     passes: int  # over all rows
+    log_mass: float = 0.0  # log integral of the posterior around it, by the Gaussian
+    flat: int = 0  # leading columns of `factor` that span directions which the data leave flat, under a Student-t prior
+    others: tuple[Mode, ...] = ()  # further modes whose mass is not negligible
 
     @property
     def sd(self) -> Array:
@@ -88,18 +100,69 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     require_top(top)
     if model.whole:
         warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
-    precision, factor, step = _newton(model.prior, top.theta, top.here)
-    here = top.here
-    return Mode(
-        top.theta,
-        float(here.value[0]),
-        here.gradient[0],
-        here.curvature[0],
-        precision,
-        top.theta + step,
-        factor,
-        (model.rows.touched - before) // model.rows.size,
-    )
+    tops, flat = [top], np.zeros((theta.size, 0))
+    if not model.prior.normal:
+        peak, far = without_prior(model.derivatives, top.theta, top.here, start, largest)
+        flat = flat_directions(start, far)
+        flat = flat[:, (flat[np.isfinite(model.prior.df)] != 0).any(0)]
+        for point in other_starts(model.prior, top.theta, peak, far.curvature[0]):
+            again = climb(partial(look, model.derivatives), newton, point)
+            if again.converged and all(_apart(model.prior, again, one) for one in tops):
+                tops.append(again)
+    found = sorted((_mode(model.prior, one, flat) for one in tops), key=lambda one: -one.log_mass)
+    others = tuple(one for one in found[1:] if one.log_mass > found[0].log_mass - NEGLIGIBLE)
+    passes = (model.rows.touched - before) // model.rows.size
+    return replace(found[0], others=others[:MOST_MODES], passes=passes)
+
+
+def _mode(prior: Prior, top: Climb, flat: Array) -> Mode:
+    """The Gaussian at a top; the leading columns of its factor span the flat directions."""
+    here, f = top.here, flat.shape[1]
+    precision, factor, step = _newton(prior, top.theta, here)
+    if f:
+        # Along the first axes only flat directions move, along the others what is left of them moves too.
+        basis = np.concatenate([flat, np.delete(np.eye(len(flat)), pivots_of(flat), axis=1)], axis=1)
+        factor = basis @ _factor(basis.T @ precision @ basis)
+    mass = float(here.value[0] + prior.log_density(top.theta)) + float(np.linalg.slogdet(factor)[1])
+    mass += 0.5 * len(flat) * math.log(2 * math.pi)
+    gradient, curvature = here.gradient[0], here.curvature[0]
+    center = top.theta + step
+    return Mode(top.theta, float(here.value[0]), gradient, curvature, precision, center, factor, 0, mass, f)
+
+
+def other_starts(prior: Prior, theta: Array, peak: Array, curvature: Array) -> list[Array]:
+    """Where to look for further modes, given one of them, and the likelihood's maximum with its curvature.
+
+    The likelihood alone makes each coefficient about Normal. Times its Student-t prior that may have two modes, the
+    outer roots of a cubic. Each such coefficient is moved to the one near its prior with all others following as the
+    likelihood has it; and to the other one by itself.
+    """
+    starts = [peak]
+    scale = np.sqrt(np.diag(curvature))
+    if not (scale > 0).all():
+        return starts
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] < COLLINEAR:
+        return starts
+    covariance = (vectors / values) @ vectors.T / np.outer(scale, scale)
+    for j in np.flatnonzero(np.isfinite(prior.df)):
+        mean, df, width, variance = prior.mean[j], prior.df[j], prior.scale[j] ** 2, covariance[j, j]
+        away = peak[j] - mean
+        pull = df * width + 2 * prior.exponent[j] * variance
+        roots = np.roots([1.0, -away, pull, -away * df * width])
+        real = np.sort(roots[np.abs(roots.imag) < 1e-9 * np.abs(roots).max()].real)
+        if real.size == 3 and len(starts) + 2 <= MOST_STARTS:
+            near, beyond = real[np.abs(real).argmin()], real[np.abs(real).argmax()]
+            starts.append(peak + covariance[:, j] / variance * (mean + near - peak[j]))
+            starts.append(np.where(np.arange(theta.size) == j, mean + beyond, theta))
+    return starts
+
+
+def _apart(prior: Prior, one: Climb, other: Climb) -> bool:
+    """Whether two tops are farther apart than either is wide."""
+    step = one.theta - other.theta
+    widths = (step @ _newton(prior, top.theta, top.here)[0] @ step for top in (one, other))
+    return bool(max(widths) > 1)
 
 
 class Climb(NamedTuple):
@@ -142,17 +205,22 @@ def climb(
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
     """Posterior precision, a factor of its inverse, and the Newton step."""
     precision = here.curvature[0] + np.diag(prior.precision(theta))
+    factor = _factor(precision)
+    return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
+
+
+def _factor(precision: Array) -> Array:
+    """A factor of the inverse, upper triangular: along its first column the first coefficient moves alone."""
     # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
     scale = 1 / np.sqrt(np.diag(precision))
     root = np.linalg.cholesky(precision * np.outer(scale, scale))
     # (scipy's solve_triangular wakes all of OpenBLAS's threads for the smallest matrix.)
-    factor = scale[:, None] * np.linalg.inv(root).T
-    return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
+    return np.asarray(scale[:, None] * np.linalg.inv(root).T)
 
 
 def with_pilot(model: GLM, rng: np.random.Generator) -> list[MemoryRows]:
     """The rows on which to climb, one after the other: a subsample first, where there are many."""
-    return [model.rows.pilot(2 * PILOT_ROWS, rng)] * (model.rows.size > 4 * PILOT_ROWS) + [model.rows]
+    return [model.rows.pilot(2 * PILOT_ROWS, rng), model.rows] if model.rows.size > 4 * PILOT_ROWS else [model.rows]
 
 
 def require_top(top: Climb) -> None:

@@ -262,6 +262,13 @@ class MemoryRows:
         """The same where the linear predictor is the mean of some splines."""
         return sums(self.mean_spline(splines), self._y, self._weights)
 
+    def moved_by(self, directions: Array) -> Integers:
+        """The rows whose linear predictor changes along any of some directions (p, f)."""
+        self.count(self.size)
+        starts = range(0, self.size, self._length)
+        parts = [(directions.T @ self._x[:, start : start + self._length] != 0).any(0) for start in starts]
+        return np.flatnonzero(np.concatenate(parts))
+
     def remainders(self, family: Tag, theta: Array, factor: Array) -> Remainders:
         """What an expansion at theta leaves out of each row, where theta has the covariance factor @ factor'."""
         self.count(2 * self.size)

@@ -27,6 +27,7 @@ from tallbayes.kernels.thinned_setup import (
     require_bounds,
     require_every_row,
     shape_of,
+    tail_powers,
 )
 from tallbayes.systematic import systematic
 
@@ -99,7 +100,7 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     chosen = ~(weighted * remainders.each(spread) <= threshold)
     drawn, always = remainders.split(bounds, chosen)
     require_every_row(
-        weighted, np.count_nonzero(drawn.bound), float(drawn.totals.sum()), np.flatnonzero(chosen), always.y.size
+        weighted, int(np.count_nonzero(drawn.bound)), float(drawn.totals.sum()), np.flatnonzero(chosen), always.y.size
     )
     limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
     rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
@@ -145,7 +146,8 @@ def _shape(
     moves = np.ascontiguousarray((x - arrow.shares[groups]) @ arrow.factor)
     seen = profile(mode.model.family.tag, y, eta, moves, weights * scale, PROFILED)
     axes = np.ascontiguousarray(arrow.factor.T)
-    return shape_of(seen + prior_profile(target, axes, PROFILED), target.center)
+    powers = tail_powers(mode.model.prior, arrow.factor)
+    return shape_of(seen + prior_profile(target, axes, PROFILED), target.center, powers)
 
 
 def _target(

@@ -45,6 +45,7 @@ class Target(NamedTuple):
     always_constant: float  # what makes their remainder zero at theta
     always_slope: Array  # (p,) of their log-likelihood in z, at theta
     always_curvature: Array  # (p, p) minus its second derivatives in z
+    flat: int  # leading axes that move none of the other rows, and do not count in lengths
     total: float  # C: sum of the weighted bounds of the other rows
     radius: float  # of the ball in which the bounds hold
     limit: float  # rate above which all rows are cheaper
@@ -58,6 +59,7 @@ class Moves(NamedTuple):
     walk: float  # probability of a random walk along one axis
     df: int  # of the Student-t
     scale: float  # the walk's longest step
+    flat: int = 0  # leading axes along which the Student-t moves far, the others being Gaussian; 0 stands for all
 
     @property
     def name(self) -> str:
@@ -154,6 +156,7 @@ def always_remainder(tag, target, z, delta):
 def propose(center, shape, moves, z, rng, new):
     """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio, where p* is Gaussian around the center."""
     p = z.size
+    far = p if moves.flat == 0 else moves.flat
     u = rng.random()
     heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
     if heavy:
@@ -162,7 +165,7 @@ def propose(center, shape, moves, z, rng, new):
             squares += rng.standard_normal() ** 2
         shrink = math.sqrt(moves.df / squares)
         for j in range(p):
-            new[j] = center[j] + shrink * rng.standard_normal()
+            new[j] = center[j] + (shrink if j < far else 1.0) * rng.standard_normal()
     elif walk:
         for j in range(p):
             new[j] = z[j]
@@ -175,12 +178,12 @@ def propose(center, shape, moves, z, rng, new):
             new[j] = center[j] + kept * (z[j] - center[j]) + moves.step * rng.standard_normal()
         return 0.0  # reversible with respect to p*
     here, there = 0.0, 0.0
-    for j in range(p):
+    for j in range(far if heavy else p):  # what is proposed as p* has it needs no ratio
         here += (z[j] - center[j]) ** 2
         there += (new[j] - center[j]) ** 2
     log_ratio = 0.5 * (here - there)
     if heavy:
-        log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
+        log_ratio += 0.5 * (moves.df + far) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
     elif not walk:
         log_ratio += log_density(shape, z) - log_density(shape, new)
     return log_ratio
@@ -209,7 +212,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
             record.stage = DECIDE
             if target.total != 0.0:  # also if it is not a number, which must not go unseen
                 here, there, jump = 0.0, 0.0, 0.0
-                for j in range(p):
+                for j in range(target.flat, p):
                     here += z[j] * z[j]
                     there += new[j] * new[j]
                     jump += (new[j] - z[j]) ** 2

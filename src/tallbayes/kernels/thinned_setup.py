@@ -18,6 +18,7 @@ from tallbayes.kernels.thinned import Thinned, no_rows
 from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
+from tallbayes.priors import Prior
 from tallbayes.remainders import CHECKED, Remainders
 from tallbayes.rows import LogLikelihoodDerivatives
 from tallbayes.systematic import scattered
@@ -34,6 +35,10 @@ LOOKED_AT, POINTS, DIRECTIONS = 500, 200, 50  # rows, proposals and directions w
 SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
+FLAT_SHARE, FLAT_DF = 0.1, 1  # of proposals with long tails along all flat directions at once, and how long they are
+FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
+LONGEST_TAIL = 1.1  # power of the distance with which proposals fall at least, or they would have no density
+OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
 STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
 ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
 
@@ -103,33 +108,50 @@ def expand(
         threshold = pass_cost(1.0, p) / event_cost(p)
     remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
     given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
-    gaussian = shapes.fit_shape(
-        -0.5 * (shapes.KNOTS - np.linalg.solve(mode.factor, mode.center - mode.theta)[:, None]) ** 2
-    )
-    radii = p**0.5 + BEYOND
+    if given is None and mode.flat:
+        moves = moves._replace(heavy=FLAT_SHARE, df=FLAT_DF, flat=mode.flat)
+    center = np.linalg.solve(mode.factor, mode.center - mode.theta)
+    gaussian = shapes.fit_shape(-0.5 * (shapes.KNOTS - center[:, None]) ** 2)
+    moved = _moved_by_flat_axes(model, mode)
+    flat = mode.flat if moved.size else 0
+    radii = (p - flat) ** 0.5 + BEYOND
     points = rng.standard_normal((2, PAIRS, p))
-    spread = typical_spread(points)
+    spread = typical_spread(points[..., flat:])
     expected = remainders.expected(radii, spread, threshold, rng)
-    plan = _plan(model.rows.size, radii, expected, points, moves)
-    kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, rng)
+    expected[:, 0] += moved.size
+    plan = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
+    kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, moved, rng)
     shape = see_shape(kernel, rng)
     kernel = replace(kernel, target=kernel.target._replace(shape=shape))
     seen = judge(kernel, rng)
-    if given is None and seen.long_tailed:
+    if given is None and seen.long_tailed and not mode.flat:
         moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
     shapes.draws(shape, rng, points.reshape(-1, p))
-    wider = typical_spread(points)
+    wider = typical_spread(points[..., flat:])
     expected[:, 1] *= wider / spread
-    shaped = _plan(model.rows.size, radii, expected, points, moves)
+    shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
     if shaped.radius != plan.radius:
-        kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, rng)
+        kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, moved, rng)
     return Setup(replace(kernel, moves=moves), shaped, seen)
 
 
+def _moved_by_flat_axes(model: GLM, mode: Mode) -> NDArray[np.intp]:
+    """The rows that flat directions move, if they are few enough to be always evaluated; else none.
+
+    Then proposals may go as far out along flat directions as they like, and no other row has to be looked at for it.
+    """
+    if not mode.flat:
+        return np.empty(0, np.intp)
+    moved = model.rows.moved_by(mode.factor[:, : mode.flat])
+    return moved if moved.size <= max(FEW_MOVED, SHARE_MOVED * model.rows.size) else moved[:0]
+
+
 def typical_spread(points: Array) -> float:
-    """The mean of B over pairs of points (2, pairs, p)."""
+    """The mean of B over pairs of points (2, pairs, p), those apart that no ball would hold."""
     here, there = np.linalg.norm(points, axis=2)
-    return float(distance_bound(here, there, np.linalg.norm(points[0] - points[1], axis=1)).mean())
+    held = np.maximum(here, there) <= points.shape[2] ** 0.5 + BEYOND[-1]
+    bounds = distance_bound(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
+    return float(bounds.mean()) if bounds.size else 0.0
 
 
 def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
@@ -143,6 +165,7 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
     far = TAIL * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     points = np.concatenate([far, np.empty((POINTS, p))])
     shapes.draws(target.shape, rng, points[len(far) :])
+    points = points[(np.abs(points) <= shapes.REACH).all(1)]  # farther out a few rows say nothing
     pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
     values = log_weights(kernel.model.family.tag, target, pool, points)
     values -= 0.5 * ((points - target.center) ** 2).sum(1)
@@ -156,8 +179,11 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
 
 
 def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
-    """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others."""
-    target, p = kernel.target, kernel.mode.theta.size
+    """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others.
+
+    Along flat directions, where much depends on it, all rows are looked at.
+    """
+    target, mode, p = kernel.target, kernel.mode, kernel.mode.theta.size
     x, y, offset, weights = target.always
     pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
     excess = prior_profile(target, target.factor, PROFILED) + profile(
@@ -170,22 +196,44 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
         ),
         PROFILED,
     )
-    return shape_of(excess, target.center)
+    for k in range(mode.flat):
+        heights = kernel.model.log_posterior(mode.theta + np.outer(PROFILED, mode.factor[:, k]))
+        excess[k] = heights + 0.5 * (PROFILED - target.center[k]) ** 2
+    return shape_of(excess, target.center, tail_powers(kernel.model.prior, mode.factor), _others(mode))
 
 
-def shape_of(excess: Array, center: Array) -> Shape:
-    """Densities that exceed Gaussians around a center by so much, on the grid PROFILED."""
+def shape_of(excess: Array, center: Array, powers: Array, others: shapes.Others | None = None) -> Shape:
+    """Densities that exceed Gaussians around a center by so much, on the grid PROFILED, with tails of these powers."""
     log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
-    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2)
+    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2, powers, others)
+
+
+def tail_powers(prior: Prior, factor: Array) -> Array:
+    """With what power of the distance the prior falls along each axis, at least; infinite where it is Normal."""
+    powers = np.where(np.isinf(prior.df), np.inf, np.maximum(2 * prior.exponent, LONGEST_TAIL))
+    return np.asarray(np.where(factor != 0, powers[:, None], np.inf).min(0))
+
+
+def _others(mode: Mode) -> shapes.Others | None:
+    """Components of the proposals for further modes: in proportion to their mass, but a fair share at least."""
+    if not mode.others:
+        return None
+    mass = np.exp([one.log_mass - mode.log_mass for one in mode.others])
+    shares = np.maximum(mass / (1 + mass.sum()), OTHER_SHARE)
+    shares *= min(1.0, OTHERS_SHARE / shares.sum())
+    back = np.linalg.inv(mode.factor)
+    centers = [back @ (one.theta - mode.theta) for one in mode.others]
+    return shapes.components(shares.tolist(), centers, [back @ one.factor for one in mode.others])
 
 
 def _plan(size: int, radii: Array, expected: Array, points: Array, moves: Moves) -> Plan:
     """The radius for which a step should cost least, given what each costs inside, and some proposals."""
-    p = points.shape[2]
+    p = max(1, points.shape[2])
     seen = (np.linalg.norm(points, axis=2)[..., None] > radii).mean((0, 1))
     outside = 2 * np.maximum(seen, gammaincc(p / 2, radii**2 / 2))
     outside += moves.walk * gammaincc(p / 2, (radii - moves.scale) ** 2 / 2)
-    outside += moves.heavy * fdtrc(p, moves.df, radii**2 / p)
+    if not moves.flat:
+        outside += moves.heavy * fdtrc(p, moves.df, radii**2 / p)
     plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
     return min(plans, key=lambda plan: plan.cost(size, p))
 
@@ -199,18 +247,20 @@ def _build(
     threshold: float,
     moves: Moves,
     shape: Shape,
+    moved: NDArray[np.intp],
     rng: np.random.Generator,
 ) -> Thinned:
     """The kernel for a plan; the bounds of some rows are checked."""
     rows, p = model.rows, mode.theta.size
     bounds = remainders.bounds(plan.radius)
-    chosen = np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold))
+    chosen = np.union1d(np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold)), moved)
+    flat = mode.flat if moved.size else 0
     urn = remainders.urn(bounds, chosen)
     if urn.rows:
         some = np.setdiff1d(scattered(rows.size, CHECKED, rng), chosen)
         require_bounds(remainders.excess(bounds, plan.radius, some, rng))
     limit = pass_cost(rows.size, p) / event_cost(p)
-    target = _target(model, mode, chosen, urn.total, plan.radius, limit, shape)
+    target = _target(model, mode, chosen, flat, urn.total, plan.radius, limit, shape)
     ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
     kernel = Thinned(model, mode, target, urn if urn.rows else None, moves, ahead)
     drawn = kernel.urn.rows if kernel.urn else 0
@@ -241,7 +291,14 @@ def require_every_row(weighted: Array, drawn: int, total: float, chosen: NDArray
 
 
 def _target(
-    model: GLM, mode: Mode, chosen: NDArray[np.intp], total: float, radius: float, limit: float, shape: Shape
+    model: GLM,
+    mode: Mode,
+    chosen: NDArray[np.intp],
+    flat: int,
+    total: float,
+    radius: float,
+    limit: float,
+    shape: Shape,
 ) -> Target:
     p, prior, factor = mode.theta.size, model.prior, mode.factor
     tag, rows = model.family.tag, model.rows.take(chosen)
@@ -268,6 +325,7 @@ def _target(
         constant,
         slope,
         np.ascontiguousarray(curvature),
+        flat,
         total,
         radius,
         limit,
