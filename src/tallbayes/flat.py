@@ -23,14 +23,14 @@ Array = NDArray[np.float64]
 STEPS = 25  # of Newton's method, after which what still moves has no maximum
 STILL = 0.01  # move of the largest linear predictor that is none
 RIDGE = 1e-10  # share of the curvature at zero that keeps Newton's steps finite
-FLAT = 1e-6  # share of a direction's curvature at zero below which the data leave it flat
+FLAT, FLATTER = 1e-6, 0.05  # shares of a direction's curvature at zero below which the data leave it flat
 CLEAN = 1e-5  # what directions are rounded by: they say which columns cancel, and these have whole numbers mostly
 
 
 def without_prior(
     derivatives: Callable[[Array], Derivatives], theta: Array, here: Derivatives, start: Derivatives, largest: Array
-) -> tuple[Array, Derivatives]:
-    """The likelihood's maximum, or a point far out on the way to it; `start` is what was seen at zero."""
+) -> tuple[Array, Derivatives, bool]:
+    """The likelihood's maximum, or a point far out on the way to it, and which it is; `start` was seen at zero."""
     scale = _scale(start)
     ridge = RIDGE * np.diag(np.diag(start.curvature[0]) * scale**2 + (scale == 0))
     for _ in range(STEPS):
@@ -38,16 +38,19 @@ def without_prior(
         step = scale * np.linalg.solve(curvature + ridge, gradient)
         reach = float((np.abs(step) * largest).max())
         if not reach >= STILL:
-            break
+            return theta, here, True
         part = min(1.0, 2.0 / reach)
         while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
             part /= 4
         theta, here = theta + part * step, found
-    return theta, here
+    return theta, here, False
 
 
-def flat_directions(start: Derivatives, far: Derivatives) -> Array:
+def flat_directions(start: Derivatives, far: Derivatives, maximum: bool = False) -> Array:
     """A basis (p, f) of the directions that are flat far out, each with a one in a coefficient that only it has.
+
+    Where a column separates the outcomes there is no `maximum`, but rows near the line between them still weigh
+    something: then directions that are all but flat will do.
 
     >>> def seen(*diagonal):
     ...     return Derivatives(np.zeros(1), np.zeros((1, 3)), np.diag(diagonal)[None])
@@ -56,7 +59,7 @@ def flat_directions(start: Derivatives, far: Derivatives) -> Array:
     """
     scale = _scale(start)
     values, vectors = np.linalg.eigh(far.curvature[0] * np.outer(scale, scale))
-    basis = vectors[:, values < FLAT]
+    basis = vectors[:, values < (FLAT if maximum or values[0] < FLAT else FLATTER)]
     size = np.where(scale > 0, scale, 1.0)
     pivots: list[int] = []
     for column in range(basis.shape[1]):  # a reduced echelon form: sparse where the directions are

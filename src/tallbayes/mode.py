@@ -102,8 +102,8 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
     tops, flat = [top], np.zeros((theta.size, 0))
     if not model.prior.normal:
-        peak, far = without_prior(model.derivatives, top.theta, top.here, start, largest)
-        flat = flat_directions(start, far)
+        peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
+        flat = flat_directions(start, far, maximum)
         flat = flat[:, (flat[np.isfinite(model.prior.df)] != 0).any(0)]
         for point in other_starts(model.prior, top.theta, peak, far.curvature[0]):
             again = climb(partial(look, model.derivatives), newton, point)

@@ -54,6 +54,7 @@ class Shape(NamedTuple):
     slopes: Array  # (p, 2) of the tails: rising from the left, falling to the right
     below: Array  # (p, knots) probability below each knot
     powers: Array  # (p,) alpha of the tails
+    origin: Array  # (p,) z of coefficients that are zero
     others: Others
 
 
@@ -71,8 +72,10 @@ def components(shares: Sequence[float], centers: Sequence[Array], spreads: Seque
     return Others(np.array(shares, float), np.array(centers), np.array(spreads), back, constant + log_scale)
 
 
-def fit_shape(log_density: Array, powers: Array | None = None, others: Others | None = None) -> Shape:
-    """Densities with these logarithms at the knots, up to constants; tails are exponential unless `powers` are given."""
+def fit_shape(
+    log_density: Array, powers: Array | None = None, origin: Array | None = None, others: Others | None = None
+) -> Shape:
+    """Densities with these logarithms at the knots, up to constants; without `powers` their tails are exponential."""
     p = len(log_density)
     powers = np.full(p, np.inf) if powers is None else powers
     f = np.maximum(log_density - log_density.max(1, keepdims=True), LOWEST)
@@ -87,7 +90,8 @@ def fit_shape(log_density: Array, powers: Array | None = None, others: Others | 
     masses = np.concatenate([ends[:, :1], cells, ends[:, 1:]], axis=1)
     total = masses.sum(1, keepdims=True)
     below = np.cumsum(masses, axis=1)[:, :-1] / total
-    return Shape(f - np.log(total), slopes, below, powers, no_others(p) if others is None else others)
+    origin, others = np.zeros(p) if origin is None else origin, no_others(p) if others is None else others
+    return Shape(f - np.log(total), slopes, below, powers, origin, others)
 
 
 @compiled()

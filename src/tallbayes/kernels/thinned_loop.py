@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 DONE, NEEDS_ROWS, NEEDS_PASS, BROKEN_BOUND, BAD_RATE = 0, 1, 2, 3, 4
 # Where in a step it is.
 PROPOSE, THIN, DECIDE = 0, 1, 2
+STRETCH = 1.0  # sd of the log of the factor by which flat axes are stretched
 
 
 class Target(NamedTuple):
@@ -59,7 +60,7 @@ class Moves(NamedTuple):
     walk: float  # probability of a random walk along one axis
     df: int  # of the Student-t
     scale: float  # the walk's longest step
-    flat: int = 0  # leading axes along which the Student-t moves far, the others being Gaussian; 0 stands for all
+    flat: int = 0  # leading axes that are flat; if there are any, they are stretched in place of the Student-t
 
     @property
     def name(self) -> str:
@@ -153,19 +154,36 @@ def always_remainder(tag, target, z, delta):
 
 
 @compiled()
+def stretch(center, origin, flat, z, rng, new):
+    """A proposal that moves along all flat axes away from where the coefficients are zero, or towards it, by a factor.
+
+    What is flat is a cone from about there, so that a chain stays inside; and a tail that falls as a power of the
+    distance is crossed in a few such steps. The volume grows by the factor, once for each axis.
+    """
+    log_factor = STRETCH * rng.standard_normal()
+    factor, here, there = math.exp(log_factor), 0.0, 0.0
+    for j in range(z.size):
+        new[j] = origin[j] + factor * (z[j] - origin[j]) if j < flat else z[j]
+        here += (z[j] - center[j]) ** 2
+        there += (new[j] - center[j]) ** 2
+    return 0.5 * (here - there) + flat * log_factor
+
+
+@compiled()
 def propose(center, shape, moves, z, rng, new):
     """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio, where p* is Gaussian around the center."""
     p = z.size
-    far = p if moves.flat == 0 else moves.flat
     u = rng.random()
     heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
+    if heavy and moves.flat > 0:
+        return stretch(center, shape.origin, moves.flat, z, rng, new)
     if heavy:
         squares = 0.0
         for _ in range(moves.df):
             squares += rng.standard_normal() ** 2
         shrink = math.sqrt(moves.df / squares)
         for j in range(p):
-            new[j] = center[j] + (shrink if j < far else 1.0) * rng.standard_normal()
+            new[j] = center[j] + shrink * rng.standard_normal()
     elif walk:
         for j in range(p):
             new[j] = z[j]
@@ -178,12 +196,12 @@ def propose(center, shape, moves, z, rng, new):
             new[j] = center[j] + kept * (z[j] - center[j]) + moves.step * rng.standard_normal()
         return 0.0  # reversible with respect to p*
     here, there = 0.0, 0.0
-    for j in range(far if heavy else p):  # what is proposed as p* has it needs no ratio
+    for j in range(p):
         here += (z[j] - center[j]) ** 2
         there += (new[j] - center[j]) ** 2
     log_ratio = 0.5 * (here - there)
     if heavy:
-        log_ratio += 0.5 * (moves.df + far) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
+        log_ratio += 0.5 * (moves.df + p) * (math.log1p(there / moves.df) - math.log1p(here / moves.df))
     elif not walk:
         log_ratio += log_density(shape, z) - log_density(shape, new)
     return log_ratio

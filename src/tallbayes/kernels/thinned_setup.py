@@ -35,7 +35,7 @@ LOOKED_AT, POINTS, DIRECTIONS = 500, 200, 50  # rows, proposals and directions w
 SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
-FLAT_SHARE, FLAT_DF = 0.1, 1  # of proposals with long tails along all flat directions at once, and how long they are
+FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 LONGEST_TAIL = 1.1  # power of the distance with which proposals fall at least, or they would have no density
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
@@ -109,7 +109,7 @@ def expand(
     remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
     given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
     if given is None and mode.flat:
-        moves = moves._replace(heavy=FLAT_SHARE, df=FLAT_DF, flat=mode.flat)
+        moves = moves._replace(heavy=FLAT_SHARE, flat=mode.flat)
     center = np.linalg.solve(mode.factor, mode.center - mode.theta)
     gaussian = shapes.fit_shape(-0.5 * (shapes.KNOTS - center[:, None]) ** 2)
     moved = _moved_by_flat_axes(model, mode)
@@ -128,7 +128,7 @@ def expand(
         moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
     shapes.draws(shape, rng, points.reshape(-1, p))
     wider = typical_spread(points[..., flat:])
-    expected[:, 1] *= wider / spread
+    expected[:, 1] *= wider / spread if spread else 1.0  # none where all axes are flat
     shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
     if shaped.radius != plan.radius:
         kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, moved, rng)
@@ -199,13 +199,17 @@ def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
     for k in range(mode.flat):
         heights = kernel.model.log_posterior(mode.theta + np.outer(PROFILED, mode.factor[:, k]))
         excess[k] = heights + 0.5 * (PROFILED - target.center[k]) ** 2
-    return shape_of(excess, target.center, tail_powers(kernel.model.prior, mode.factor), _others(mode))
+    powers = tail_powers(kernel.model.prior, mode.factor)
+    origin = np.asarray(np.linalg.solve(mode.factor, -mode.theta), dtype=float)
+    return shape_of(excess, target.center, powers, origin, _others(mode))
 
 
-def shape_of(excess: Array, center: Array, powers: Array, others: shapes.Others | None = None) -> Shape:
+def shape_of(
+    excess: Array, center: Array, powers: Array, origin: Array | None = None, others: shapes.Others | None = None
+) -> Shape:
     """Densities that exceed Gaussians around a center by so much, on the grid PROFILED, with tails of these powers."""
     log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
-    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2, powers, others)
+    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2, powers, origin, others)
 
 
 def tail_powers(prior: Prior, factor: Array) -> Array:
