@@ -26,7 +26,7 @@ from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import AnySurrogate, check_options, fresh_seed, make_kernel, seeds
-from tallbayes.mode import SeparationWarning
+from tallbayes.mode import SeparationWarning, TailWarning
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.models.mars import MARS
@@ -136,9 +136,10 @@ def fit(
         kernel = make_kernel(model, method, **options, seed=seed, phases=phases)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    said = [str(warning.message) for warning in caught if issubclass(warning.category, SeparationWarning)]
+    said = [str(one.message) for one in caught if issubclass(one.category, (SeparationWarning, TailWarning))]
+    doubts = [str(one.message) for one in caught if issubclass(one.category, TailWarning)]
     result = sample(kernel, draws, chains, seed, target_ess=target_ess, warmup=warmup, progress=progress, phases=phases)
-    result.stats["warnings"] = said
+    result.stats["warnings"], result.stats["doubts"] = said, doubts
     return result
 
 
@@ -232,6 +233,7 @@ def _stats(run: loop.Run, approximation: dict[str, Any], phases: Phases, seed: i
         "seed": seed,
         "interrupted": run.interrupted,
         "warnings": [],
+        "doubts": [],
     }
 
 

@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 
 from tallbayes.arrow import Arrow, Expansion, gaussian
 from tallbayes.families import Poisson
-from tallbayes.mode import Mode, climb, refuse_collinear, require_top, warn_of_separation, with_pilot
+from tallbayes.flat import flat_directions, without_prior
+from tallbayes.mode import (
+    NEGLIGIBLE,
+    Climb,
+    Mode,
+    climb,
+    heavy_directions,
+    refuse_collinear,
+    require_top,
+    warn_of_separation,
+    with_pilot,
+)
 from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.rows import Derivatives, LogLikelihoodDerivatives, MemoryRows
 
@@ -40,6 +51,8 @@ class GroupMode:
     scales: Array  # log tau, equally spaced
     weights: Array  # the probability of each
     zero: float  # likelihood of tau = 0 over its maximum, by the expansion
+    flat: Array  # (p, f) directions of the coefficients that the data leave flat, under Student-t priors
+    modes: int  # that are not negligible; this is the one with the largest mass
     passes: int  # over all rows
 
     @property
@@ -97,13 +110,8 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
     for rows in with_pilot(model, rng)[:-1]:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
-    for _ in range(ROUNDS):
-        top = climb(partial(_look, model, model.rows, tau), partial(_newton, model, tau), theta, CLOSE)
-        theta, at = top.theta, _expansion(top.theta, top.here)
-        scales, heights = _scale_posterior(model, at, tau)
-        last, tau = tau, float(np.exp(scales[heights.argmax()]))
-        if abs(np.log(tau / last)) < STAYS:
-            break
+    top, scales, heights, mass = _settle(model, theta, tau)
+    theta, at, modes = top.theta, _expansion(top.theta, top.here), 1
     require_top(top)
 
     def alone(beta: Array) -> Derivatives:
@@ -112,6 +120,19 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
 
     if model.whole:
         warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
+    flat = np.zeros((p, 0))
+    if not model.prior.normal:
+        peak, far, maximum = without_prior(alone, theta[:p], top.here, start, largest)
+        flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
+        again = _settle(model, np.concatenate([peak, theta[p:]]), float(np.exp(scales[heights.argmax()])))
+        step = again[0].theta[:p] - theta[:p]
+        apart = step @ (at.curvature + np.diag(model.prior.precision(at.beta))) @ step > 1
+        if again[0].converged and apart:
+            modes += int(abs(again[3] - mass) < NEGLIGIBLE)
+            if again[3] > mass:
+                top, scales, heights, mass = again
+                theta, at = top.theta, _expansion(top.theta, top.here)
+    tau = float(np.exp(scales[heights.argmax()]))
     weights = np.exp(heights - heights.max())
     likelihood = np.array([_mass(model, at, np.exp(u)) for u in scales])
     mass_at_zero = _mass(model, at, 0.0)
@@ -122,8 +143,26 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         scales,
         weights / weights.sum(),
         float(np.exp(min(0.0, mass_at_zero - likelihood.max()))),
+        flat,
+        modes,
         (model.rows.touched - before) // model.rows.size,
     )
+
+
+def _settle(model: Hierarchical, theta: Array, tau: float) -> tuple[Climb, Array, Array, float]:
+    """From a point to a mode given tau, and tau to its most probable value there, in turn, until tau stays.
+
+    Returns the top, log tau and its log density there, and the log of the mass around it.
+    """
+    for _ in range(ROUNDS):
+        top = climb(partial(_look, model, model.rows, tau), partial(_newton, model, tau), theta, CLOSE)
+        theta = top.theta
+        scales, heights = _scale_posterior(model, _expansion(theta, top.here), tau)
+        last, tau = tau, float(np.exp(scales[heights.argmax()]))
+        if abs(np.log(tau / last)) < STAYS:
+            break
+    mass = np.logaddexp.reduce(heights) + np.log(scales[1] - scales[0])
+    return top, scales, heights, float(mass + model.prior.log_density(theta[: len(model.coefficients)]))
 
 
 def log_prior_of_scales(model: Hierarchical, scales: Array) -> Array:

@@ -35,12 +35,12 @@ from tallbayes.kernels.reversible_jump_setup import reversible_jump
 from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.mode import Mode, find_mode
+from tallbayes.mode import Mode, find_mode, warn_of_heavy_priors
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.models.mars import MARS
 from tallbayes.phases import Phases
-from tallbayes.proposals import GroupSweep, Independence, Mixture, OneAtATime, Proposal, RandomWalk
+from tallbayes.proposals import GroupSweep, Independence, Mixture, OneAtATime, Proposal, RandomWalk, Scattered, Start
 from tallbayes.result import few
 from tallbayes.sharding import SHARDINGS, Shard, deal
 from tallbayes.surrogates import Description, Surrogate
@@ -56,6 +56,7 @@ INNER = ("auto", "thinned", "two-stage", "mh")
 SHARDS = 14  # of a consensus, as in the paper
 SEEDS = 3  # of a run, for what comes before and in its chains
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
+START_DF = 3.0  # degrees of freedom of starting points, where priors are not Normal
 HEAVY_TAIL = 5.0  # degrees of freedom of independent proposals that must reach the tails
 SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where the lengths allow it
 SHORTEST, LONGEST = 5, 50  # subchains
@@ -113,6 +114,10 @@ def make_kernel(
     with phases("mode"):
         mode = find_mode(model, np.random.default_rng(mode_seed))
     rng = np.random.default_rng(surrogate_seed)
+    chosen = "auto" if method == "auto" and not any(options.values()) else method
+    if chosen not in ("auto", "thinned"):
+        flat = mode.factor[:, : mode.flat]
+        warn_of_heavy_priors(model.coefficients, flat, 1 + len(mode.others), "two-stage" if method == "auto" else method)
     if method == "mh":
         return _metropolis(model, mode, proposal)
     if method == "subsampling":
@@ -174,11 +179,14 @@ def _grouped(
     with phases("mode"):
         mode = find_group_mode(model, np.random.default_rng(mode_seed))
     rng, p = np.random.default_rng(surrogate_seed), len(model.coefficients)
+    thinned = method == "thinned" or (method == "auto" and all(one is None for one in (surrogate, proposal, subchain)))
+    named = "thinned" if thinned else "two-stage" if method == "auto" else method
+    warn_of_heavy_priors(model.coefficients, mode.flat[:, :0] if thinned else mode.flat, mode.modes, named)
     sweep = GroupSweep(2.4 * mode.conditional_sd, scale=model.group_prior.code, coefficients=p)
     if method == "mh":
         return Metropolis(model, sweep, mode)
     with phases("surrogate"):
-        if method == "thinned" or (method == "auto" and all(one is None for one in (surrogate, proposal, subchain))):
+        if thinned:
             kernel, outlook = grouped_setup.expand(mode, rng)
             why = f"a draw should touch about {few(outlook.rows)} of {model.rows.size:,} rows"
             return replace(kernel, why=why if method == "auto" else "")
@@ -198,7 +206,9 @@ def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:
     if outlook.long_tailed:
         name = model.coefficients[outlook.coefficient]
         tails = f"; the tails are longer than those of its proposals (most for {name!r}), so more of them reach out"
-    if cost <= full:
+    if mode.flat or mode.others:
+        tails = "; its proposals reach the long tails and all modes that a Student-t prior makes"
+    if cost <= full or mode.flat or mode.others:
         why = f"a draw should touch about {few(touched)} of {rows:,} rows, and {fits}{tails}"
         return replace(kernel, why=why)
     costly = f"thinning would touch about {few(touched)} of {rows:,} rows a draw, more work than a shared pass"
@@ -214,7 +224,7 @@ def _subsampling(model: GLM, mode: Mode, estimator: TaylorProxy | SplineProxy, r
 
 
 def _metropolis(model: GLM, mode: Mode, proposal: str | None) -> Metropolis:
-    return Metropolis(model, _proposal(proposal or "random-walk", mode), Independence(mode.center, mode.factor))
+    return Metropolis(model, _proposal(proposal or "random-walk", mode), _starts(model, mode))
 
 
 def _two_stage(
@@ -230,7 +240,14 @@ def _two_stage(
     if subchain is None:
         subchain = _subchain_length(model, built) if expansion else 0
     kind = proposal or ("mixture" if expansion else "one-at-a-time")
-    return TwoStage(model, built, _proposal(kind, mode), Independence(mode.center, mode.factor), subchain or None)
+    return TwoStage(model, built, _proposal(kind, mode), _starts(model, mode), subchain or None)
+
+
+def _starts(model: GLM, mode: Mode) -> Start:
+    """Where chains start: in the Gaussian at the mode, unless a prior makes the posterior far from Gaussian."""
+    if model.prior.normal:
+        return Independence(mode.center, mode.factor)
+    return Scattered(tuple(Independence(one.center, one.factor, START_DF) for one in (mode, *mode.others)))
 
 
 def seeds(seed: int | np.random.SeedSequence | None) -> list[np.random.SeedSequence]:

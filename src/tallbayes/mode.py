@@ -45,6 +45,29 @@ class SeparationWarning(UserWarning):
     """The data alone puts no finite value on a coefficient; the prior decides."""
 
 
+class TailWarning(UserWarning):
+    """A Student-t prior gives the posterior tails or modes that this sampler cannot be trusted to visit."""
+
+
+def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, method: str) -> None:
+    """Warn that a method has no proposals for flat directions (p, f) under Student-t priors, or for further modes."""
+    if flat.size:
+        names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
+        warnings.warn(
+            f"the data leave {names} without a finite value, and the Student-t prior has long tails there, which method "
+            f"{method!r} may take forever to visit: their intervals cannot be vouched for; use method='thinned'",
+            TailWarning,
+            stacklevel=3,
+        )
+    if modes > 1:
+        warnings.warn(
+            f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which method "
+            f"{method!r} may never move: how much each weighs cannot be vouched for",
+            TailWarning,
+            stacklevel=3,
+        )
+
+
 @dataclass(frozen=True)
 class Mode:
     """The log-likelihood's expansion at theta, and the Gaussian that it makes of the posterior."""
@@ -103,8 +126,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     tops, flat = [top], np.zeros((theta.size, 0))
     if not model.prior.normal:
         peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
-        flat = flat_directions(start, far, maximum)
-        flat = flat[:, (flat[np.isfinite(model.prior.df)] != 0).any(0)]
+        flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
         for point in other_starts(model.prior, top.theta, peak, far.curvature[0]):
             again = climb(partial(look, model.derivatives), newton, point)
             if again.converged and all(_apart(model.prior, again, one) for one in tops):
@@ -113,6 +135,21 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     others = tuple(one for one in found[1:] if one.log_mass > found[0].log_mass - NEGLIGIBLE)
     passes = (model.rows.touched - before) // model.rows.size
     return replace(found[0], others=others[:MOST_MODES], passes=passes)
+
+
+def heavy_directions(prior: Prior, flat: Array, whole: bool) -> Array:
+    """Those of some flat directions (p, f) along which a prior falls as a power of the distance.
+
+    A part of the rows has the prior to a power, which may be too small a power for the posterior to be one.
+    """
+    heavy = flat[:, (flat[np.isfinite(prior.df)] != 0).any(0)]
+    powers = np.where(heavy != 0, 2 * prior.exponent[:, None], 0.0).sum(0)
+    if not whole and (powers <= 1).any():
+        raise ValueError(
+            "a shard's rows leave a coefficient without a finite value, and its share of the Student-t prior falls too "
+            "slowly to give it one; use fewer shards, a Normal prior, or sharding='stratified'"
+        )
+    return np.asarray(heavy)
 
 
 def _mode(prior: Prior, top: Climb, flat: Array) -> Mode:

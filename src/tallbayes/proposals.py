@@ -206,6 +206,21 @@ class Independence(_Block):
 
 
 @dataclass(frozen=True)
+class Scattered:
+    """Starting points farther apart than the posterior is wide, one mode after the other, where there are several.
+
+    Chains that begin in the same Gaussian agree for as long as none of them leaves it; these do not.
+    """
+
+    modes: tuple[Independence, ...]
+
+    def draw(self, rng: Generators) -> Array:
+        """A point for each generator."""
+        at = [self.modes[c % len(self.modes)] for c in range(len(rng))]
+        return np.concatenate([one.draw([generator]) for one, generator in zip(at, rng, strict=True)])
+
+
+@dataclass(frozen=True)
 class Mixture(_Block):
     """One of two block proposals, the first with the given probability: each is reversible, so their mixture is."""
 

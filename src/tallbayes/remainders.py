@@ -33,10 +33,25 @@ Integers = NDArray[np.intp]
 NODES, WEIGHTS = (1 + np.polynomial.legendre.leggauss(8)[0]) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
 CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
 PANEL = 0.5  # length of a panel: third derivatives have singularities a few units off the real line
+FAR = 16.0  # a way that is worth longer panels
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
 LOOKED_AT = 500_000  # rows from which the effect of a radius is estimated
 CHECKED = 1 << 13  # rows whose bounds are checked in set-up
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
+
+
+@compiled()
+def far_remainder(tag, y, eta, h):
+    """R(h) for a long way: panels grow with the distance from zero, around which third derivatives have their peaks."""
+    total, s, sign = 0.0, 0.0, 1.0 if h > 0.0 else -1.0
+    while s != h:
+        length = max(PANEL, 0.2 * abs(eta + s))
+        end = h if abs(h - s) <= length else s + sign * length
+        for k in range(8):
+            at = s + NODES[k] * (end - s)
+            total += WEIGHTS[k] * (end - s) * (h - at) * (h - at) * third(tag, y, eta + at)
+        s = end
+    return 0.5 * total
 
 
 @compiled()
@@ -47,6 +62,8 @@ def remainder(tag, y, eta, h):
         for k in range(8):
             total += CUBIC[k] * third(tag, y, eta + NODES[k] * h)
         return total * h * h * h
+    if abs(h) > FAR:
+        return far_remainder(tag, y, eta, h)
     panels = int(np.ceil(abs(h) / PANEL))
     for panel in range(panels):
         for k in range(8):

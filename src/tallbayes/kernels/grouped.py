@@ -5,12 +5,13 @@ is a Gaussian with an arrow-shaped precision, in which
 
     theta_g = e_g - share_g' beta
 
-makes e_g and beta nearly independent. A sweep makes four moves, each of which leaves the posterior as it is:
+makes e_g and beta nearly independent. A sweep makes five moves, each of which leaves the posterior as it is:
 
     tau            drawn exactly from its density given the effects;
     (tau, theta)   a random walk in log tau that carries all effects along: each keeps its place in its Gaussian given
                    beta and tau, so that the effects of small groups do not hold tau back; beta is dragged along too;
     beta           proposed from its Gaussian given e and tau, the effects moving with it by their shares;
+    flat           a direction in beta that the data leave flat, under a Student-t prior, is stretched by a factor;
     theta_g        each group by itself, proposed from its Gaussian given beta and tau, with longer (logistic) tails, or
                    from its prior, which is what a group with few rows has for a tail.
 

@@ -21,6 +21,7 @@ from tallbayes.kernels.thinned_loop import (
     BAD_RATE,
     BROKEN_BOUND,
     DONE,
+    STRETCH,
     Moves,
     breaks,
     distance_bound,
@@ -36,6 +37,7 @@ Array = NDArray[np.float64]
 LOGISTIC = math.sqrt(3.0) / math.pi  # scale of a logistic density with unit variance
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 COEFFICIENTS, EFFECTS, SCALE = 0, 1, 2  # the moves of a sweep
+STRETCHES = 3  # of each flat direction in a sweep
 
 
 class GroupRows(NamedTuple):
@@ -75,6 +77,8 @@ class GroupTarget(NamedTuple):
     prior_weight: Array  # (p,) precision that the surrogate gives to it there
     corrected: bool  # whether some prior is not Normal
     scale: ScaleCode  # prior of tau
+    flat: Array  # (f, p) directions that the data leave flat, under Student-t priors
+    pivots: NDArray[np.intp]  # (f,) the coefficient that only one of them has, with a one
     center: Array  # (p,) zeros
     shape: Shape  # of beta given e and tau, from which independent proposals are drawn
     rows: GroupRows
@@ -491,6 +495,45 @@ def move_scale(tag, target, aim, place, work, first, second, tally):
 
 
 @compiled(**LEAN)
+def stretch_flat(tag, target, place, work, f, first, second, tally):
+    """A flat direction stretched by a factor, away from where its coefficient is zero or towards it; why it stopped.
+
+    The effects stay where they are. A tail that falls as a power of the distance is crossed in a few such moves.
+    """
+    p, k, delta, direction = place.delta.size, place.e.size, work.delta, target.flat[f]
+    pivot = target.pivots[f]
+    log_factor = STRETCH * first.standard_normal()
+    further = math.expm1(log_factor) * (target.theta[pivot] + place.delta[pivot])
+    for j in range(p):
+        work.step[j] = further * direction[j]
+        delta[j] = place.delta[j] + work.step[j]
+    log_ratio = log_factor + quadratic(target, delta) - quadratic(target, place.delta)
+    log_ratio += prior_correction(target, delta) - prior_correction(target, place.delta)
+    metric = target.metric
+    lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, work.step))
+    for g in range(k):
+        d, mixed, shift = place.e[g] - place.shift[g], 0.0, 0.0
+        for j in range(p):
+            mixed += target.mixed[g, j] * work.step[j]
+            shift += target.shares[g, j] * delta[j]
+        log_ratio -= d * mixed
+        work.shift[g], work.e[g] = shift, d + shift
+        here, there = (place.delta, place.e[g], d), (delta, work.e[g], d)
+        change, work.always[g], why = decide_group(
+            tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
+        )
+        if why != DONE:
+            return why
+        log_ratio += change
+    if math.log(second.random()) < log_ratio:
+        copy(delta, place.delta)
+        copy(work.e, place.e)
+        copy(work.shift, place.shift)
+        copy(work.always, place.always)
+    return DONE
+
+
+@compiled(**LEAN)
 def advance(tag, target, aim, place, work, first, second, theta, accepted, tally):
     """One sweep a row of `theta`; returns why it stopped."""
     p, k = place.delta.size, place.e.size
@@ -507,6 +550,11 @@ def advance(tag, target, aim, place, work, first, second, theta, accepted, tally
         if why != DONE:
             return why
         accepted[sweep, COEFFICIENTS] = moved
+        for f in range(target.pivots.size):
+            for _ in range(STRETCHES):
+                why = stretch_flat(tag, target, place, work, f, first, second, tally)
+                if why != DONE:
+                    return why
         share, why = move_effects(tag, target, place, work, first, second, tally)
         if why != DONE:
             return why

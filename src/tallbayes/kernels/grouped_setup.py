@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, fdtrc, ndtr
 
 from tallbayes.arrow import Arrow
+from tallbayes.flat import pivots_of
 from tallbayes.group_mode import GroupMode
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.kernels import shape as shapes
@@ -184,6 +185,8 @@ def _target(
         prior.precision(at.beta),
         not prior.normal,
         mode.model.group_prior.code,
+        np.ascontiguousarray(mode.flat.T),
+        np.array(pivots_of(mode.flat), dtype=np.intp),
         np.zeros(at.beta.size),
         shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (at.beta.size, 1))),
         rows,

@@ -23,7 +23,8 @@ cost more than a pass, all rows decide; that choice is a symmetric function of t
 Proposals are independent draws from the posterior's shape along each axis (`shape.py`), or autoregressive with respect
 to p* where independent ones are rarely accepted. A fixed share walks along one axis, so that no tail can hold a chain
 for long, and where tails are long another share comes from a Student-t. A prior that is not Normal enters p* by its
-quadratic approximation, and the ratio corrects it.
+quadratic approximation, and the ratio corrects it. Where the data leave directions flat under such a prior (`flat.py`),
+the first axes follow them, tails of proposals fall as the prior does, and a share of the proposals stretches them.
 
 Reference for the auxiliary variables: R. Zhang and C. De Sa (2019), "Poisson-minibatching for Gibbs sampling with
 convergence rate guarantees".
@@ -40,6 +41,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.kernels import Draws, Streams
+from tallbayes.kernels.shape import draw
 from tallbayes.kernels.thinned_loop import (
     BAD_RATE,
     BROKEN_BOUND,
@@ -101,9 +103,26 @@ class Thinned:
         return self.moves
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
-        """Chains at `theta`, or at draws from the surrogate."""
-        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        """Chains at `theta`, or at draws from the surrogate; far apart where the posterior may have long tails."""
+        if theta is None:
+            theta = self.initial.draw(rng.first) if self.model.prior.normal else self._scattered(rng.first)
+        theta = np.array(theta, dtype=float)
         return State(theta, tuple(self._enter(point) for point in theta))
+
+    def _scattered(self, rng: list[np.random.Generator]) -> Array:
+        """Draws of proposals, twice as far from the center, and farther along flat directions.
+
+        Chains that begin in the same Gaussian agree for as long as none of them leaves it; these do not.
+        """
+        center, origin, flat = self.target.center, self.target.shape.origin, self.mode.flat
+        z = np.empty((len(rng), center.size))
+        for point, generator in zip(z, rng, strict=True):
+            draw(self.target.shape, generator, point)
+            point[:] = center + 2 * (point - center)
+            point[:flat] = origin[:flat] + np.exp(2 * np.abs(generator.standard_normal())) * (point - origin)[:flat]
+        theta = self.mode.theta + z @ self.mode.factor.T
+        possible = np.isfinite(self.model.log_posterior(theta))
+        return np.where(possible[:, None], theta, self.initial.draw(rng))
 
     def _enter(self, theta: Array) -> _Chain:
         p = theta.size
