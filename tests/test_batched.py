@@ -1,4 +1,4 @@
-"""Every statistic against arviz-stats, which computes it for one parameter at a time."""
+"""Every statistic against arviz-stats, which computes it, or what it is made of, for one parameter at a time."""
 
 import tracemalloc
 
@@ -17,12 +17,15 @@ def oracle(draws):
     half = draws.shape[1] // 2
     quartered = np.concatenate([values[:, :, :half], values[:, :, -half:]], axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
+        squares = ((values - values.mean((1, 2), keepdims=True)) / values.std((1, 2), keepdims=True)) ** 2
+        mean, square = (array_stats.ess(of, method="mean") for of in (values, squares))
+        worse = np.sqrt(mean / np.fmin(mean, square))
         return Diagnostics(
             array_stats.ess(values, method="bulk"),
             array_stats.ess(values, method="tail", prob=(0.05, 0.95)),
             array_stats.rhat(quartered if len(draws) == 1 else values),
-            array_stats.mcse(values, method="mean"),
-            array_stats.mcse(values, method="sd"),
+            worse * array_stats.mcse(values, method="mean"),
+            worse * array_stats.mcse(values, method="sd"),
         )
 
 

@@ -443,6 +443,16 @@ def test_not_converged_is_written_and_told(data, tmp_path):
         assert f"not converged: {problem}" in done.stderr
 
 
+def test_an_approximation_is_told_not_to_have_mixed(monkeypatch, tmp_path):
+    short = example(draws=20)
+    short.stats["exact"] = False
+    monkeypatch.setattr(FRONT_DOOR, "fit", lambda *_, **__: short)
+    done = run("fit", "data.csv", "y ~ x", "--out", tmp_path / "fit.nc")
+    assert done.exit_code == 3
+    assert "not mixed: " in done.stderr
+    assert "converged" not in done.stderr + done.stdout
+
+
 def test_interrupted_goes_before_not_converged(monkeypatch, tmp_path):
     short = example(draws=5)
     short.stats["interrupted"] = True

@@ -1,13 +1,14 @@
-"""The vectorisable exp, log1p, log and erfcx against long double, and compiling without a cache folder."""
+"""The vectorisable exp, log1p, log and normal tail against more digits, and compiling without a cache folder."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numba.core.caching
 import numpy as np
 import pytest
-from scipy import special
+from precise import expansion
 
-from tallbayes.compiled import compiled, erfcx, exp, exp_negative, log, log1p_unit
+from tallbayes.compiled import compiled, exp, exp_negative, log, log1p_unit, normal_excess, normal_fraction
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")
@@ -38,9 +39,10 @@ def log_all(x, out):
 
 
 @compiled()
-def erfcx_all(t, out):
-    for i in range(t.size):
-        out[i] = erfcx(t[i])
+def tail_all(x, out):
+    for i in range(x.size):
+        out[0, i] = normal_excess(x[i])
+        out[1, i], out[2, i], out[3, i] = normal_fraction(x[i])
 
 
 def applied(loop, values):
@@ -159,13 +161,33 @@ def test_log_of_what_is_no_number(x):
     assert applied(log_all, np.full(9, x)) == pytest.approx(x, nan_ok=True)
 
 
-def test_erfcx():
-    # scipy's own is good to 2 eps. Here the polynomial and two divisions take some six roundings of numbers near
-    # the result.
-    t = np.concatenate([np.linspace(0, 30, 200_001), 10 ** np.random.default_rng(5).uniform(-300, 300, 100_000)])
-    assert (relative_error(applied(erfcx_all, t), special.erfcx(t)) <= 8 * EPS).all()
-    assert erfcx(0.0) == pytest.approx(1.0, rel=4 * EPS)
-    assert math.isnan(erfcx(math.nan))
+@exact
+def test_normal_tail():
+    # From x = 1 on, the continued fraction itself, from its 4,000th step back. Below, phi / Phi with as many digits as
+    # it takes. A polynomial whose coefficients add up to four times its value, and some five roundings.
+    rng = np.random.default_rng(5)
+    far = np.concatenate([np.linspace(1, 40, 20_001), 10 ** rng.uniform(0, 300, 20_000)])
+    near = np.concatenate([np.linspace(0, 1, 300), 10 ** rng.uniform(-300, 0, 50)])
+    steps, d = [], np.zeros(far.size, np.longdouble)
+    for k in range(4_000, 0, -1):
+        d = k / (far + d)
+        steps = [d, *steps[:2]]
+    found, truth = np.empty((4, far.size)), np.array([steps[0], *steps])
+    tail_all(far, found)
+    assert (relative_error(found, truth) <= 16 * EPS).all()
+    found, truth = np.empty((4, near.size)), np.empty((4, near.size))
+    tail_all(near, found)
+    for i, x in enumerate(near):
+        with localcontext() as context:
+            context.prec = 60
+            x = Decimal(x)
+            d1 = expansion("probit", 1.0, -x)[1] - x
+            d2 = 1 / d1 - x
+            truth[:, i] = d1, d1, d2, 2 / d2 - x
+    assert (relative_error(found, truth) <= 16 * EPS).all()
+    assert normal_excess(math.inf) == 0
+    assert math.isnan(normal_excess(math.nan))
+    assert math.isnan(normal_fraction(math.nan)[0])
 
 
 def test_compiles_without_a_cache_folder(monkeypatch):

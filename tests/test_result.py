@@ -101,6 +101,23 @@ def test_convergence_in_words():
     assert any("bulk ESS should be at least 400" in sentence for sentence in short.problems())
 
 
+def test_an_approximation_is_never_said_to_have_converged():
+    fit = example()
+    fit.stats["exact"] = False
+    assert fit.converged
+    text = repr(fit)
+    assert "mixing       mixed, approximate: the chains agree, but may be off together\n" in text
+    assert "mixed, approximate" in fit._repr_html_()
+    for words in (text, fit._repr_html_()):
+        assert "converge" not in words
+        assert "nothing speaks against it" not in words
+    assert "mixed, approximate" not in repr(example())
+    short = example(draws=20)
+    short.stats["exact"] = False
+    assert f"mixing       {short.problems()[0].split(':')[0]}" in repr(short)
+    assert "mixed, approximate" not in repr(short)
+
+
 def test_a_fit_without_draws_is_refused():
     with pytest.raises(ValueError, match="at least one draw"):
         example(draws=0)

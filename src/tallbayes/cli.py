@@ -66,7 +66,7 @@ Exit codes:
   0    all went well
   1    bad data, or a file that cannot be read or written
   2    a wrong option or argument
-  3    not converged: the result was written, but do not trust it yet
+  3    not converged, or not mixed: the result was written, but do not trust it yet
   130  interrupted with Ctrl-C: what was drawn until then was written
 """
 
@@ -418,7 +418,7 @@ def _judge(fit: Fit) -> int:
     """The exit code, after telling why it is not 0."""
     problems = fit.problems()
     for problem in problems:
-        _tell(f"not converged: {problem}")
+        _tell(f"not {'converged' if fit.stats['exact'] else 'mixed'}: {problem}")
     if fit.stats["interrupted"]:
         _tell(f"interrupted: the result rests on {fit.draws.shape[1]:,} draws a chain")
         return INTERRUPTED

@@ -17,7 +17,7 @@ import numpy as np
 from tallbayes import page, plots
 from tallbayes.basis import DEGREE, VARIABLE
 from tallbayes.diagnostics import R_HAT_LIMIT
-from tallbayes.result import METHODS, Fit, check_writable, few
+from tallbayes.result import METHODS, MIXED, Fit, check_writable, few
 from tallbayes.spline_result import MARSFit
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def render(fit: Fit) -> str:
     parts = [
         _verdict(fit),
         page.section("What was fitted, and how", page.facts(_how(fit)), _exactness(fit)),
-        page.section("Did it converge?", _convergence(fit)),
+        page.section("Did it converge?" if stats["exact"] else "Did the chains mix?", _convergence(fit)),
         *_coefficients(fit),
         *effects,
         _predictions(fit),
@@ -105,10 +105,12 @@ def _verdict(fit: Fit) -> str:
     exact = ("exact", "yes", "draws follow the posterior of all rows", "good")
     if not stats["exact"]:
         exact = ("exact", "no", "an approximation; see below how far off", "middling")
-    met = ("converged", "yes", "nothing speaks against the draws", "good")
     if problems:
-        more = "what speaks against it stands below"
-        met = ("converged", "not yet", more, "bad")
+        met = ("converged" if stats["exact"] else "mixed", "not yet", "what speaks against it stands below", "bad")
+    elif stats["exact"]:
+        met = ("converged", "yes", "nothing speaks against the draws", "good")
+    else:
+        met = ("chains", MIXED, "they agree, but may be off together", "middling")
     rows = few(stats["rows_per_draw"])
     return page.cards(
         exact,
@@ -162,12 +164,15 @@ def _convergence(fit: Fit) -> str:
     table = fit.summary()
     if not problems:
         least, worst = table["ess_bulk"].min(), table["r_hat"].max()
+        verdict = "Nothing speaks against it" if fit.stats["exact"] else MIXED.capitalize()
         parts = [
             page.text(
-                f"Nothing speaks against it. The chains agree (the largest R-hat is {worst:.3f}; up to {R_HAT_LIMIT} "
+                f"{verdict}. The chains agree (the largest R-hat is {worst:.3f}; up to {R_HAT_LIMIT} "
                 f"is fine), and even the parameter that mixes worst has {least:,.0f} effective draws."
             )
         ]
+        if not fit.stats["exact"]:
+            parts.append(page.text("That says nothing about how far the approximation is off."))
     else:
         parts = [page.text("Not yet; do not trust the numbers below before these are settled."), page.bullets(problems)]
         parts += [page.text("What to do:"), page.bullets(_advice(fit))]

@@ -45,6 +45,8 @@ METHODS = {
     "subsampling": "subsampling Metropolis-Hastings",
 }
 
+MIXED = "mixed, approximate"  # what is said instead of "converged" where the method is not exact
+
 
 class Fit:
     """A posterior sample of one model.
@@ -184,7 +186,15 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        """Whether no diagnostic speaks against the draws."""
+        """Whether no diagnostic speaks against the draws.
+
+        Diagnostics compare chains with each other. Those of an approximate method (`stats["exact"]` is False) may agree
+        and still be off together, so there this means "mixed", and that is what printed fits and reports say.
+
+        >>> fit = example()
+        >>> fit.stats["exact"], fit.converged
+        (True, True)
+        """
         return not self.problems()
 
     def predict(
@@ -342,6 +352,9 @@ class Fit:
         method = METHODS.get(stats["method"], stats["method"])
         groups = stats.get("groups")
         said = [f"{groups['count']:,} of {groups['term']}", groups["said"]] if groups else []
+        met, well = "convergence", "nothing speaks against it"
+        if not stats["exact"]:
+            met, well = "mixing", f"{MIXED}: the chains agree, but may be off together"
         story = {
             "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
             "approximate": stats["approximation"].get("said", []),
@@ -354,7 +367,7 @@ class Fit:
             "rows": [rows],
             "groups": [", ".join(filter(None, said))],
             "seconds": [", ".join(f"{phase} {time:.2f}" for phase, time in stats["seconds"].items())],
-            "convergence": self.problems() or ["nothing speaks against it"],
+            met: self.problems() or [well],
             "warnings": stats["warnings"],
         }
         return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))

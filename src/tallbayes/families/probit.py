@@ -2,6 +2,10 @@
 
 The log-likelihood is log Phi(e) with e = eta for y = 1 and e = -eta for y = 0. With the ratio m = phi(e) / Phi(e) its
 derivatives in e are  m,  -m (m + e)  and  m ((m + e)(2m + e) - 1),  the last positive with one peak.
+
+In the left tail m is close to -e, and both brackets are differences of nearly equal numbers. There m comes from its
+continued fraction in x = -e (`normal_fraction`):  m + e = d1, and  d1 (x + 2 d1) - 1 = d1 (2 d1 - d2), which is
+d1^2 d2 (d3 - d2)  since  d1 = 1 / (x + d2)  and  d2 = 2 / (x + d3).  In the far tail d2 is 2 / x and d3 is 3 / x.
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import INSIDE, OPTIONS, erfcx, exp_negative, log
+from tallbayes.compiled import INSIDE, OPTIONS, exp_negative, log, normal_excess, normal_fraction
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]
 
 PEAK, LARGEST = 1.0023693422683706, 0.29571881919312310
-FAR = -25.0  # below it the third derivative is the difference of nearly equal numbers, and a series is better
+HEIGHT = 0.3989422804014327  # phi(0)
 
 
 class Probit(NamedTuple):
@@ -38,12 +42,15 @@ class Probit(NamedTuple):
 
     def derivatives(self, y: Array, eta: Array) -> tuple[Array, Array, Array]:
         """First, second and third derivative in eta of each row's log-likelihood."""
-        from scipy.special import log_ndtr
+        from scipy.special import ndtr
 
         sign = np.where(y > 0.5, 1.0, -1.0)
         e = sign * eta
-        m = np.exp(-0.5 * e * e - 0.5 * np.log(2 * np.pi) - log_ndtr(e))
-        return sign * m, -m * (m + e), sign * m * ((m + e) * (2 * m + e) - 1)
+        d1, d2, d3 = normal_fraction.py_func(np.abs(e))
+        left = e < 0
+        m = np.where(left, d1 - e, HEIGHT * np.exp(-0.5 * e * e) / ndtr(np.abs(e)))
+        third_ = np.where(left, m * d1 * d1 * d2 * (d3 - d2), m * ((m + e) * (2 * m + e) - 1))
+        return sign * m, -m * np.where(left, d1, m + e), sign * third_
 
     def mean(self, eta: Array) -> Array:
         """P(y = 1)."""
@@ -53,15 +60,14 @@ class Probit(NamedTuple):
 
 
 @njit(inline="always")
-def _tail(e):
-    """phi(e) / Phi(e), and what the logarithm of Phi(e) is made of: log Phi(e) = log(inside) - outside."""
-    scaled = 0.5 * erfcx(abs(e) * 0.7071067811865476)  # of the smaller side: exp(e^2 / 2) Phi(-|e|)
+def _tail(e, d1):
+    """m = phi(e) / Phi(e),  m + e,  and what log Phi(e) is made of: log(inside) - outside; d1 is that of |e|."""
+    left = e < 0.0
     bell = exp_negative(-0.5 * e * e)
+    scaled = HEIGHT / (abs(e) + d1)  # of the smaller side: exp(e^2 / 2) Phi(-|e|)
     above = 1.0 - bell * scaled
-    inside = scaled if e < 0.0 else above
-    outside = 0.5 * e * e if e < 0.0 else 0.0
-    ratio = 0.3989422804014327 * (1.0 if e < 0.0 else bell) / inside
-    return ratio, inside, outside
+    ratio = d1 - e if left else HEIGHT * bell / above
+    return ratio, d1 if left else ratio + e, scaled if left else above, 0.5 * e * e if left else 0.0
 
 
 @overload(chunk_value, jit_options=OPTIONS)
@@ -73,7 +79,8 @@ def _(tag, y, eta, weights):
     def total_value(tag, y, eta, weights):
         total = 0.0
         for i in range(eta.size):
-            _, inside, outside = _tail(eta[i] if y[i] > 0.5 else -eta[i])
+            e = eta[i] if y[i] > 0.5 else -eta[i]
+            _, _, inside, outside = _tail(e, normal_excess(abs(e)))
             total += (1.0 if no_weights else weights[i]) * (log(inside) - outside)
         return total
 
@@ -91,11 +98,11 @@ def _(tag, y, eta, weights, first, second):
         for i in range(eta.size):
             sign = 1.0 if y[i] > 0.5 else -1.0
             e = sign * eta[i]
-            ratio, inside, outside = _tail(e)
+            ratio, more, inside, outside = _tail(e, normal_excess(abs(e)))
             weight = 1.0 if no_weights else weights[i]
             total += weight * (log(inside) - outside)
             first[i] = weight * sign * ratio
-            second[i] = weight * ratio * (ratio + e)
+            second[i] = weight * ratio * more
         return total
 
     return derivatives
@@ -107,7 +114,7 @@ def _(tag, y, eta):
         return None
 
     def one(tag, y, eta):
-        _, inside, outside = _tail(eta if y > 0.5 else -eta)
+        _, _, inside, outside = _tail(eta if y > 0.5 else -eta, normal_excess(abs(eta)))
         return log(inside) - outside
 
     return one
@@ -121,12 +128,10 @@ def _(tag, y, eta):
     def derivative(tag, y, eta):
         sign = 1.0 if y > 0.5 else -1.0
         e = sign * eta
-        ratio, _, _ = _tail(e)
-        near = ratio * ((ratio + e) * (2.0 * ratio + e) - 1.0)
-        a = 1.0 / max(abs(e), 1.0)
-        u = a * a
-        far = a * u * (2.0 - u * (24.0 - u * (300.0 - u * (4144.0 - u * (63540.0 - u * 1077384.0)))))
-        return sign * (far if e < FAR else near)
+        d1, d2, d3 = normal_fraction(abs(e))
+        ratio, more, _, _ = _tail(e, d1)
+        size = d1 * d1 * d2 * (d3 - d2) if e < 0.0 else more * (2.0 * ratio + e) - 1.0
+        return sign * ratio * size
 
     return derivative
 

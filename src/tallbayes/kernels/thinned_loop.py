@@ -26,6 +26,10 @@ DONE, NEEDS_ROWS, NEEDS_PASS, BROKEN_BOUND, BAD_RATE = 0, 1, 2, 3, 4
 PROPOSE, THIN, DECIDE = 0, 1, 2
 STRETCH = 1.0  # sd of the log of the factor by which flat axes are stretched
 
+# What rounding may add to a difference of two remainders, relative to c |z|^3, the bound of the larger one. Each has an
+# error of some 1e-15 of that, and x'delta has one of 1e-16 times |x|'|delta|, which may be 10^5 times |x'delta|.
+ROUNDING = 1e-9
+
 
 class Target(NamedTuple):
     """All that the loop knows of the posterior."""
@@ -89,11 +93,13 @@ def distance_bound(here, there, jump):
 
     The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
     from the larger of the two lengths as far back as the distance goes, through zero if it is that long: B is the sum
-    of the cubes of the two parts. Numbers or arrays of them.
+    of the cubes of the two parts, and what rounding may add: the difference of close points is known to no better than
+    that. It is part of B, which may be larger than it need be but must be the same in both directions. Numbers or
+    arrays of them.
     """
     longest = np.maximum(here, there)
     beyond = jump - longest
-    return jump * (longest * longest - longest * beyond + beyond * beyond)
+    return jump * (longest * longest - longest * beyond + beyond * beyond) + ROUNDING * longest * longest * longest
 
 
 @compiled()
