@@ -24,7 +24,7 @@ from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.partition import Partition
 from tallbayes.remainders import Remainders
-from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.rowmath import ONE_PASS, SERIAL, in_order
 from tallbayes.spline_track import SplineTrack
 from tallbayes.systematic import systematic
 from tallbayes.track import Track
@@ -161,7 +161,8 @@ class MemoryRows:
 
     def linear(self, family: Tag, params: Array) -> Array:
         """The part of the log-likelihood that is linear in the coefficients: it needs no pass (`families.terms`)."""
-        return params @ self._linear + self._constant if family.canonical else np.zeros(len(params))
+        # Not `params @ self._linear`: BLAS adds up a vector in an order that depends on its place among the others.
+        return (params * self._linear).sum(1) + self._constant if family.canonical else np.zeros(len(params))
 
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
         """Sum of `f` over all rows for each parameter vector, in one pass."""
@@ -177,7 +178,7 @@ class MemoryRows:
             else:
                 with ONE_PASS:
                     rowmath.values(*data, self._length, values)
-            return linear + values.sum(0)
+            return linear + in_order(values)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
         if self.alone(self.size * k):
@@ -185,10 +186,10 @@ class MemoryRows:
         else:
             with ONE_PASS:
                 rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
-        curvature = lower.sum(0)
+        curvature = in_order(lower)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else np.zeros(self.width)
-        found = Derivatives(linear + values.sum(0), slope[:p] + gradients.sum(0), curvature)
+        found = Derivatives(linear + in_order(values), slope[:p] + in_order(gradients), curvature)
         if by_group is None:
             return found
         joined = self._join_groups(by_group)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tallbayes import rowmath
 from tallbayes.families import Tag
-from tallbayes.rowmath import ONE_PASS
+from tallbayes.rowmath import ONE_PASS, in_order
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -47,7 +47,7 @@ class Track:
         else:
             with ONE_PASS:
                 rowmath.moved_values(*data, rows._length, values)
-        return np.asarray(rows.linear(self._family, theta[chains]) + values.sum(0))
+        return np.asarray(rows.linear(self._family, theta[chains]) + in_order(values))
 
     def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
         """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
@@ -85,7 +85,7 @@ class Track:
             with ONE_PASS:
                 rowmath.shifted_values(*data, rows._length, sums)
         slope = rows._linear[rows.columns + group] if self._family.canonical else 0.0
-        return np.asarray(steps * slope + sums.sum(0))
+        return np.asarray(steps * slope + in_order(sums))
 
     def _moved(self, theta: Array, column: int | None, chains: Integers) -> tuple[int, Array]:
         """The column, and how far each chain moves in it."""
