@@ -12,7 +12,6 @@ effect a group.
 
 from __future__ import annotations
 
-import threading
 from functools import reduce
 
 import numpy as np
@@ -29,9 +28,6 @@ MOST_BLOCKS = 256
 # Row evaluations up to which one thread makes a pass alone. It is hardly slower, and on a busy machine far faster:
 # there a thread that waits for its share of a small pass waits for a time slice.
 SERIAL = 1 << 17
-
-# A pass is parallel inside, and parallel regions may not be started from several threads at once.
-ONE_PASS = threading.Lock()
 
 
 def block_length(rows: int) -> int:

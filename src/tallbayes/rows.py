@@ -24,7 +24,7 @@ from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.partition import Partition
 from tallbayes.remainders import Remainders
-from tallbayes.rowmath import ONE_PASS, SERIAL, in_order
+from tallbayes.rowmath import SERIAL, in_order
 from tallbayes.spline_track import SplineTrack
 from tallbayes.systematic import systematic
 from tallbayes.track import Track
@@ -176,16 +176,14 @@ class MemoryRows:
             if self.alone(self.size * k):
                 rowmath.serial_values(*data, self._length, values)
             else:
-                with ONE_PASS:
-                    rowmath.values(*data, self._length, values)
+                rowmath.values(*data, self._length, values)
             return linear + in_order(values)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
         if self.alone(self.size * k):
             rowmath.serial_derivatives(*data, self._length, values, gradients, lower, by_group)
         else:
-            with ONE_PASS:
-                rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
+            rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
         curvature = in_order(lower)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else np.zeros(self.width)
@@ -218,8 +216,7 @@ class MemoryRows:
         """The mean of some splines on each row."""
         self.count(self.size * splines.sizes.size)
         eta = np.empty(self.size)
-        with ONE_PASS:
-            mean_spline(splines, self._x, self._length, eta)
+        mean_spline(splines, self._x, self._length, eta)
         return eta
 
     def partition(self, cells: int, pairs: int, seed: int) -> Partition:
@@ -247,8 +244,7 @@ class MemoryRows:
     def largest(self) -> Array:
         """The largest absolute value of each column."""
         self.count(self.size)
-        with ONE_PASS:
-            return np.asarray(rowmath.largest(self._x, self._length))
+        return np.asarray(rowmath.largest(self._x, self._length))
 
     def expected(self, family: Family, theta: Array) -> Array:
         """The expected outcome of each row, times its weight."""
@@ -267,8 +263,7 @@ class MemoryRows:
         """What an expansion at theta leaves out of each row, where theta has the covariance factor @ factor'."""
         self.count(2 * self.size)
         data = (self._x, self._y, self._weights, self._offset)
-        with ONE_PASS:
-            return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
+        return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
 
     def proxies(self, proxies: Array, theta: Array) -> Urn:
         """Rows to be drawn in proportion to their weight times a proxy, with their linear predictors at theta."""
@@ -490,6 +485,5 @@ class MemoryRows:
         if self.alone(eta.size):
             rowmath.block_predictors(*data, 0, self.size, eta)
         else:
-            with ONE_PASS:
-                rowmath.predictors(*data, self._length, eta)
+            rowmath.predictors(*data, self._length, eta)
         return eta
