@@ -4,13 +4,16 @@ VENV := .venv
 RUN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: demo test test-long docs bench bench-peers lint clean
+.PHONY: demo test test-targets test-long docs bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
 
 test: lint
 	$(RUN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile
+
+test-targets: $(VENV)/ready
+	$(RUN)/python tests/targets.py --numprocesses 2 --dist loadfile
 
 test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal

@@ -12,6 +12,7 @@ from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.mode import CONVERGED, PILOT_ROWS, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.priors import Normal, StudentT
+from tallbayes.rows import MemoryRows
 
 
 def rng(seed=1):
@@ -270,21 +271,61 @@ def levels(n=300, events=None, seed=2):
     return {"x": generator.normal(size=n), "g": g, "y": y}
 
 
+WITHOUT = [
+    ({}, []),
+    ({"b": 0}, ["g[T.b]"]),
+    ({"c": 1}, ["g[T.c]"]),
+    ({"b": 0, "c": 1}, ["g[T.b]", "g[T.c]"]),
+    # Without events in the reference level the intercept goes to minus infinity and the other levels the other way.
+    ({"a": 0}, ["Intercept", "g[T.b]", "g[T.c]"]),
+]
+
+
 @pytest.mark.parametrize("n", [300, 4 * PILOT_ROWS + 1])
-@pytest.mark.parametrize(
-    ("events", "names"),
-    [
-        ({}, []),
-        ({"b": 0}, ["g[T.b]"]),
-        ({"c": 1}, ["g[T.c]"]),
-        ({"b": 0, "c": 1}, ["g[T.b]", "g[T.c]"]),
-        # Without events in the reference level the intercept goes to minus infinity and the other levels the
-        # other way.
-        ({"a": 0}, ["Intercept", "g[T.b]", "g[T.c]"]),
-    ],
-)
+@pytest.mark.parametrize(("events", "names"), WITHOUT)
 def test_levels_without_finite_maximum(n, events, names):
     assert warned_of(GLM("y ~ x + g", levels(n, events))) == names
+
+
+@pytest.mark.parametrize("n", [1_000, 15_001, 200_000])
+@pytest.mark.parametrize(
+    ("events", "names"), [*WITHOUT, ({"b": 1, "c": 1}, ["g[T.b]", "g[T.c]"]), ({"a": 1}, WITHOUT[-1][1])]
+)
+def test_levels_without_finite_maximum_of_other_data(n, events, names):
+    for seed in range(3):
+        assert warned_of(GLM("y ~ x + g", levels(n, events, seed))) == names
+
+
+@pytest.mark.parametrize("n", [300, 20_001])
+@pytest.mark.parametrize(("events", "names"), WITHOUT)
+def test_rounding_does_not_decide_on_separation(n, events, names, monkeypatch):
+    """Another processor adds up in another order: sums differ by some eps times the number of their terms."""
+    generator, plain = rng(3), MemoryRows.sum
+
+    def rounded(rows, ask, params):
+        found, size = plain(rows, ask, params), 20 * np.finfo(float).eps * rows.size
+        near = [part + size * generator.uniform(-1, 1, part.shape) for part in found[:2]]
+        return found._replace(value=near[0], gradient=near[1])
+
+    monkeypatch.setattr(MemoryRows, "sum", rounded)
+    for seed in range(10):
+        assert warned_of(GLM("y ~ x + g", levels(n, events, seed))) == names
+
+
+def test_two_factors_with_levels_without_finite_maximum():
+    data = levels(20_001, {"a": 0})
+    data["h"] = np.array(["d", "e", "f"])[rng(5).integers(3, size=20_001)]
+    data["y"][data["h"] == "f"] = 0
+    assert warned_of(GLM("y ~ x + g + h", data)) == ["Intercept", "g[T.b]", "g[T.c]", "h[T.f]"]
+
+
+@pytest.mark.parametrize("n", [10**3, 10**6, 10**9])
+def test_one_event_in_the_reference_level_is_enough(n):
+    """Its rows weigh next to nothing beside those of the other levels, and yet its maximum is finite."""
+    data = {"g": ["a", "a", "b", "b"], "y": [1, 0, 1, 0], "w": [1.0, n, 0.4 * n, 0.6 * n]}
+    assert warned_of(GLM("y ~ g", data, weights="w")) == []
+    data["w"][0] = 0.0
+    assert warned_of(GLM("y ~ g", data, weights="w")) == ["Intercept", "g[T.b]"]
 
 
 @pytest.mark.parametrize("n", [30, 300, 4 * PILOT_ROWS + 1])

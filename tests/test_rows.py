@@ -187,6 +187,71 @@ def test_same_bits_for_any_number_of_blas_threads(n):
     assert answers[0] == answers[1]
 
 
+# Alone or among others
+
+
+def assert_same_bits_alone(rows, tag, params):
+    """Each parameter vector has the very answers alone that it has among others, wherever it stands there."""
+    order = np.random.default_rng(1).permutation(len(params))
+    for ask in (LogLikelihood(tag), LogLikelihoodDerivatives(tag)):
+        together, shuffled = (as_parts(rows.sum(ask, vectors)) for vectors in (params, params[order]))
+        alone = [as_parts(rows.sum(ask, one)) for one in params]
+        for part, other, single in zip(together, shuffled, zip(*alone, strict=True), strict=True):
+            np.testing.assert_array_equal(part, np.concatenate(single))
+            np.testing.assert_array_equal(part[order], other)
+    np.testing.assert_array_equal(
+        rows.linear(tag, params), np.concatenate([rows.linear(tag, one[None]) for one in params])
+    )
+
+
+def as_parts(found):
+    return [part for part in found if part is not None] if isinstance(found, tuple) else [found]
+
+
+# Few rows are summed by one thread, alone or not, and many by all threads.
+@pytest.mark.parametrize(("n", "vectors"), [(1_003, 17), (20_001, 6), (140_001, 3)])
+@pytest.mark.parametrize("p", [1, 2, 5, 13])
+def test_a_parameter_vector_has_the_same_bits_alone_as_among_others(p, n, vectors):
+    given, rng = data(n, p, weighted=p % 2 == 0, offset=p % 2 == 0)
+    assert_same_bits_alone(MemoryRows(**given), Logit(), rng.normal(size=(vectors, p)))
+
+
+@pytest.mark.parametrize("tag", [Bernoulli("probit").tag, Bernoulli("cloglog").tag, Log()])
+def test_other_families_have_the_same_bits_alone_as_among_others(tag):
+    given, rng = data(20_001, 7)
+    assert_same_bits_alone(MemoryRows(**given), tag, rng.normal(size=(6, 7)) / 10)
+
+
+@pytest.mark.parametrize("groups", [1, 5, 40])
+def test_effects_of_groups_have_the_same_bits_alone_as_among_others(groups):
+    given, rng = data(1_500, 3, weighted=True, offset=True)
+    strata = {"g": np.sort(rng.integers(groups, size=1_500))}
+    rows = MemoryRows(**given, strata=strata, group="g", groups=groups)
+    assert_same_bits_alone(rows, Logit(), rng.normal(size=(19, rows.width)) / 3)
+
+
+@pytest.mark.parametrize("groups", [1, 5, 40])
+@pytest.mark.parametrize("place", [0, 1, 6, 10])
+def test_the_sd_of_effects_changes_no_bit(groups, place):
+    given, rng = data(300, 3, weighted=True)
+    strata = {"g": np.sort(rng.integers(groups, size=300))}
+    rows = MemoryRows(**given, strata=strata, group="g", groups=groups)
+    params = rng.normal(size=(11, rows.width))
+    params[place, :-1] = params[-1, :-1]
+    values = rows.sum(VALUE, params)
+    assert values[place] == values[-1]
+
+
+@pytest.mark.parametrize("n", [1_003, 150_001])
+def test_tracked_chains_have_the_same_bits_alone_as_among_others(n):
+    given, rng = data(n, 13)
+    rows, params = MemoryRows(**given), rng.normal(size=(5, 13)) / 10
+    moved = params + 0.1 * np.eye(13)[4]
+    together = rows.track(Logit(), params).at(moved, 4, np.arange(5))
+    alone = [rows.track(Logit(), params[k : k + 1]).at(moved[k : k + 1], 4, np.arange(1)) for k in range(5)]
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+
+
 def test_order_of_rows_does_not_matter():
     given, rng = data(20_000, 4, weighted=True, offset=True)
     params = rng.normal(size=(2, 4))

@@ -19,7 +19,6 @@ from numba import prange
 from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled
-from tallbayes.rowmath import ONE_PASS
 
 Array = NDArray[np.float64]
 
@@ -53,8 +52,7 @@ class Splines(NamedTuple):
     def each(self, x: Array) -> Array:
         """Their values (splines, n) on rows x (d, n)."""
         out = np.empty((self.sizes.size, x.shape[1]))
-        with ONE_PASS:
-            each_spline(self, np.ascontiguousarray(x, dtype=float), out)
+        each_spline(self, np.ascontiguousarray(x, dtype=float), out)
         return out
 
     def mean(self, x: Array) -> Array:

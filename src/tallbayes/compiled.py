@@ -6,7 +6,9 @@ arithmetic, so a loop around them becomes AVX code; they are accurate to a few u
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,15 @@ LEAN: Any = OPTIONS | {"_nrt": False}
 
 Function = Callable[..., Any]
 
+# Parallel loops may not be started from several threads at once: one of numba's threading layers ends the process then.
+ONE_PASS = threading.Lock()
+
 
 def compiled(**options: Any) -> Callable[[Function], Function]:
-    """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
+    """`numba.njit` without the interpreter lock, cached on disk where some folder is writable.
+
+    With `parallel=True` the function is for Python to call, and waits its turn.
+    """
 
     def decorate(function: Function) -> Function:
         settings = {"nogil": True} | OPTIONS | options
@@ -38,9 +46,20 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
             result: Function = njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
             result = njit(**settings)(function)
-        return result
+        return _in_turn(result) if settings.get("parallel") else result
 
     return decorate
+
+
+def _in_turn(function: Function) -> Function:
+    """The function, entered by one thread at a time."""
+
+    @wraps(function, updated=())
+    def call(*arguments: Any) -> Any:
+        with ONE_PASS:
+            return function(*arguments)
+
+    return call
 
 
 @njit(inline="always")

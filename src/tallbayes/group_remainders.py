@@ -24,7 +24,7 @@ from tallbayes.compiled import compiled
 from tallbayes.families import Tag
 from tallbayes.families.terms import bound3, chunk_derivatives, third
 from tallbayes.remainders import CHECKED, SLACK, largest_excess
-from tallbayes.rowmath import CHUNK, ONE_PASS, piece, predictor
+from tallbayes.rowmath import CHUNK, piece, predictor
 from tallbayes.systematic import scattered
 from tallbayes.urn import tables
 
@@ -127,11 +127,10 @@ class GroupRemainders:
         self._shares, self._factor = shares, factor
         self._eta, self._squares = np.empty(y.size), np.empty(y.size)
         by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
-        with ONE_PASS:
-            _expand(
-                tag, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
-                length, self._eta, self._squares, by_block[:, 0],
-            )  # fmt: skip
+        _expand(
+            tag, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
+            length, self._eta, self._squares, by_block[:, 0],
+        )  # fmt: skip
         sums = join(by_block)[0]
         # Sums by group of f''' times (x - share): how the slope of the coefficients bends with the square of an effect.
         self.bends = np.ascontiguousarray(sums[:, :-1] - shares * sums[:, -1:])
@@ -141,9 +140,8 @@ class GroupRemainders:
     def bounds(self, wide: Array, radius: Array) -> Array:
         """c of every row, for its unit weight; `wide` (v) and `radius` by group."""
         out = np.empty(self._y.size)
-        with ONE_PASS:
-            data = (self._y, self._eta, self._squares, self._codes, wide, self._sd, radius)
-            _bounds(self._tag, *data, self._length, out)
+        data = (self._y, self._eta, self._squares, self._codes, wide, self._sd, radius)
+        _bounds(self._tag, *data, self._length, out)
         return out
 
     def weighted(self, bounds: Array) -> Array:
@@ -165,8 +163,7 @@ class GroupRemainders:
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
         table, totals = np.empty((left.size, 2)), np.empty(self._sd.size)
-        with ONE_PASS:
-            tables(weights, self._starts, table, totals)
+        tables(weights, self._starts, table, totals)
         drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts, totals)
         rows = np.flatnonzero(chosen)
         y, eta = self._y[rows], self._eta[rows]
@@ -196,7 +193,6 @@ class GroupRemainders:
         """What the coefficients alone can do to each row's remainder, up to a factor: |f'''| a^3."""
         out = np.empty(self._y.size)
         flat = np.zeros(self._sd.size)
-        with ONE_PASS:
-            data = (self._y, self._eta, self._squares, self._codes, flat + 1, flat, flat + 3)
-            _bounds(self._tag, *data, self._length, out)
+        data = (self._y, self._eta, self._squares, self._codes, flat + 1, flat, flat + 3)
+        _bounds(self._tag, *data, self._length, out)
         return self.weighted(out)

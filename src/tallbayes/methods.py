@@ -117,7 +117,9 @@ def make_kernel(
     chosen = "auto" if method == "auto" and not any(options.values()) else method
     if chosen not in ("auto", "thinned"):
         flat = mode.factor[:, : mode.flat]
-        warn_of_heavy_priors(model.coefficients, flat, 1 + len(mode.others), "two-stage" if method == "auto" else method)
+        warn_of_heavy_priors(
+            model.coefficients, flat, 1 + len(mode.others), "two-stage" if method == "auto" else method
+        )
     if method == "mh":
         return _metropolis(model, mode, proposal)
     if method == "subsampling":

@@ -34,7 +34,8 @@ Array = NDArray[np.float64]
 COLLINEAR = 1e-11  # share of a column's variance that the columns before it leave unexplained
 WALK = 25  # Newton steps after which a coefficient that still moves has no maximum
 STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
-FLAT = 1e-6  # share of a direction's curvature at zero below which its rows weigh nothing
+LITTLE = 1e-6  # gain in log-likelihood too small to walk for, and still far larger than rounding errors of 10^8 rows
+FLAT = 1e-9  # share of a direction's curvature at zero below which rounding decides where it points
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 15_000
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
@@ -294,23 +295,30 @@ def warn_of_separation(
 ) -> None:
     """Warn of coefficients that the likelihood alone would send to infinity.
 
-    Newton's method goes on from the mode without the prior. A finite maximum is soon reached, whereas on the way to
-    infinity each step moves the linear predictor of the rows that matter by about one, until they weigh nothing.
+    Newton's method goes on from the mode without the prior. A finite maximum is soon reached: steps get short. On the
+    way to infinity each step moves the linear predictor of the rows that matter by about one, for ever less gain. That
+    is seen long before the gain drowns in rounding errors, after which steps say nothing.
     """
-    theta, here = top.theta, top.here
-    weightless = FLAT * _spectrum(start)[1][0]  # next to the curvature at zero
+    theta, here, before = top.theta, top.here, np.inf
+    weightless = FLAT * _spectrum(start)[1][0]
     for _ in range(WALK):
         scale, values, vectors = _spectrum(here)
+        slope = vectors.T @ (scale * here.gradient[0])
+        step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
+        move = (np.abs(step) * largest).max()
+        if move < STILL:
+            return
+        if step @ here.gradient[0] < LITTLE and move > 0.8 * before:
+            break
         if values[0] < weightless:
             step = scale * vectors[:, 0]
             step /= (np.abs(step) * largest).max()
             break
-        step = scale * (vectors @ ((vectors.T @ (scale * here.gradient[0])) / values))
-        if (np.abs(step) * largest).max() < STILL:
-            return
-        part = 1.0
+        part, before = 1.0, move
         while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
             part /= 4
+        if found.value[0] < here.value[0]:  # as high as rounding lets us get
+            break
         theta, here = theta + part * step, found
     for name, reach in zip(coefficients, np.abs(step) * largest, strict=True):
         if reach > ENDLESS:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tallbayes.compiled import compiled
 from tallbayes.families import Tag
 from tallbayes.families.terms import bound3, third
-from tallbayes.rowmath import CHUNK, ONE_PASS, predictor
+from tallbayes.rowmath import CHUNK, predictor
 from tallbayes.systematic import scattered
 from tallbayes.urn import Urn
 
@@ -185,8 +185,7 @@ class Remainders:
     def bounds(self, radius: float) -> Array:
         """c of every row, for its unit weight."""
         out = np.empty(self._y.size)
-        with ONE_PASS:
-            _bounds(self._tag, self._y, self._eta, self._reach, radius, self._length, out)
+        _bounds(self._tag, self._y, self._eta, self._reach, radius, self._length, out)
         return out
 
     def expected(self, radii: Array, spread: float, threshold: float, rng: np.random.Generator) -> Array:

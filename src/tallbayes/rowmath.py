@@ -12,11 +12,12 @@ effect a group.
 
 from __future__ import annotations
 
-import threading
+from functools import reduce
 
 import numpy as np
 from numba import prange, types
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled
 from tallbayes.families.terms import chunk_derivatives, chunk_value
@@ -28,9 +29,6 @@ MOST_BLOCKS = 256
 # there a thread that waits for its share of a small pass waits for a time slice.
 SERIAL = 1 << 17
 
-# A pass is parallel inside, and parallel regions may not be started from several threads at once.
-ONE_PASS = threading.Lock()
-
 
 def block_length(rows: int) -> int:
     """Rows in a block: whole chunks, at least 16 of them, and at most 256 blocks in all.
@@ -39,6 +37,18 @@ def block_length(rows: int) -> int:
     (8192, 9216)
     """
     return CHUNK * max(16, -(-rows // (CHUNK * MOST_BLOCKS)))
+
+
+def in_order(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of the blocks' sums, (blocks, ...) -> (...), added one after the other.
+
+    NumPy's `sum` takes another order where a block has one number only: a parameter vector would have other bits alone
+    than beside others.
+
+    >>> in_order(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([4., 6.])
+    """
+    return np.asarray(reduce(np.add, blocks))
 
 
 def piece(array, start, stop):

@@ -24,7 +24,7 @@ from tallbayes.families import Family, Tag
 from tallbayes.group_remainders import GroupRemainders
 from tallbayes.partition import Partition
 from tallbayes.remainders import Remainders
-from tallbayes.rowmath import ONE_PASS, SERIAL
+from tallbayes.rowmath import SERIAL, in_order
 from tallbayes.spline_track import SplineTrack
 from tallbayes.systematic import scattered, systematic
 from tallbayes.track import Track
@@ -161,7 +161,8 @@ class MemoryRows:
 
     def linear(self, family: Tag, params: Array) -> Array:
         """The part of the log-likelihood that is linear in the coefficients: it needs no pass (`families.terms`)."""
-        return params @ self._linear + self._constant if family.canonical else np.zeros(len(params))
+        # Not `params @ self._linear`: BLAS adds up a vector in an order that depends on its place among the others.
+        return (params * self._linear).sum(1) + self._constant if family.canonical else np.zeros(len(params))
 
     def sum(self, f: LogLikelihood | LogLikelihoodDerivatives, params: ArrayLike) -> Any:
         """Sum of `f` over all rows for each parameter vector, in one pass."""
@@ -175,20 +176,18 @@ class MemoryRows:
             if self.alone(self.size * k):
                 rowmath.serial_values(*data, self._length, values)
             else:
-                with ONE_PASS:
-                    rowmath.values(*data, self._length, values)
-            return linear + values.sum(0)
+                rowmath.values(*data, self._length, values)
+            return linear + in_order(values)
         gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
         by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
         if self.alone(self.size * k):
             rowmath.serial_derivatives(*data, self._length, values, gradients, lower, by_group)
         else:
-            with ONE_PASS:
-                rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
-        curvature = lower.sum(0)
+            rowmath.derivatives(*data, self._length, values, gradients, lower, by_group)
+        curvature = in_order(lower)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else np.zeros(self.width)
-        found = Derivatives(linear + values.sum(0), slope[:p] + gradients.sum(0), curvature)
+        found = Derivatives(linear + in_order(values), slope[:p] + in_order(gradients), curvature)
         if by_group is None:
             return found
         joined = self._join_groups(by_group)
@@ -217,8 +216,7 @@ class MemoryRows:
         """The mean of some splines on each row."""
         self.count(self.size * splines.sizes.size)
         eta = np.empty(self.size)
-        with ONE_PASS:
-            mean_spline(splines, self._x, self._length, eta)
+        mean_spline(splines, self._x, self._length, eta)
         return eta
 
     def partition(self, cells: int, pairs: int, seed: int) -> Partition:
@@ -246,8 +244,7 @@ class MemoryRows:
     def largest(self) -> Array:
         """The largest absolute value of each column."""
         self.count(self.size)
-        with ONE_PASS:
-            return np.asarray(rowmath.largest(self._x, self._length))
+        return np.asarray(rowmath.largest(self._x, self._length))
 
     def expected(self, family: Family, theta: Array) -> Array:
         """The expected outcome of each row, times its weight."""
@@ -273,8 +270,7 @@ class MemoryRows:
         """What an expansion at theta leaves out of each row, where theta has the covariance factor @ factor'."""
         self.count(2 * self.size)
         data = (self._x, self._y, self._weights, self._offset)
-        with ONE_PASS:
-            return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
+        return Remainders(family, *data, np.array(theta, dtype=float), factor, self._length, self.count)
 
     def proxies(self, proxies: Array, theta: Array) -> Urn:
         """Rows to be drawn in proportion to their weight times a proxy, with their linear predictors at theta."""
@@ -497,6 +493,5 @@ class MemoryRows:
         if self.alone(eta.size):
             rowmath.block_predictors(*data, 0, self.size, eta)
         else:
-            with ONE_PASS:
-                rowmath.predictors(*data, self._length, eta)
+            rowmath.predictors(*data, self._length, eta)
         return eta

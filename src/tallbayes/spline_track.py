@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tallbayes.basis import DEGREE, MOST, VARIABLE, WIDTH, fill
 from tallbayes.compiled import compiled, exp_negative
-from tallbayes.rowmath import CHUNK, ONE_PASS
+from tallbayes.rowmath import CHUNK
 
 Array = NDArray[np.float64]
 
@@ -115,8 +115,7 @@ class SplineTrack:
         if rows.alone(rows.size):
             serial_moved_spline(*data, self._store, rows._length, sums)
         else:
-            with ONE_PASS:
-                moved_spline(*data, self._store, rows._length, sums)
+            moved_spline(*data, self._store, rows._length, sums)
         return float(sums.sum())
 
     def accept(self, chain: int, value: float) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tallbayes import rowmath
 from tallbayes.families import Tag
-from tallbayes.rowmath import ONE_PASS
+from tallbayes.rowmath import in_order
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -45,9 +45,8 @@ class Track:
         if rows.alone(rows.size * chains.size):
             rowmath.serial_moved_values(*data, rows._length, values)
         else:
-            with ONE_PASS:
-                rowmath.moved_values(*data, rows._length, values)
-        return np.asarray(rows.linear(self._family, theta[chains]) + values.sum(0))
+            rowmath.moved_values(*data, rows._length, values)
+        return np.asarray(rows.linear(self._family, theta[chains]) + in_order(values))
 
     def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
         """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
@@ -58,8 +57,7 @@ class Track:
             if rows.alone(rows.size * chains.size):
                 rowmath.block_move(*data, 0, rows.size)
             else:
-                with ONE_PASS:
-                    rowmath.move(*data, rows._length)
+                rowmath.move(*data, rows._length)
         else:
             for chain, step in zip(chains, steps, strict=True):
                 self._eta[chain, self._members(column - rows.columns)] += step
@@ -82,10 +80,9 @@ class Track:
             rowmath.block_shifted_values(*data, sums[0])
         else:
             sums = np.empty((-(-size // rows._length), chains.size))
-            with ONE_PASS:
-                rowmath.shifted_values(*data, rows._length, sums)
+            rowmath.shifted_values(*data, rows._length, sums)
         slope = rows._linear[rows.columns + group] if self._family.canonical else 0.0
-        return np.asarray(steps * slope + sums.sum(0))
+        return np.asarray(steps * slope + in_order(sums))
 
     def _moved(self, theta: Array, column: int | None, chains: Integers) -> tuple[int, Array]:
         """The column, and how far each chain moves in it."""

@@ -15,7 +15,6 @@ from numba import prange
 from numpy.typing import NDArray
 
 from tallbayes.compiled import compiled
-from tallbayes.rowmath import ONE_PASS
 
 Array = NDArray[np.float64]
 
@@ -150,8 +149,7 @@ class Urn:
         self.rows = int(np.count_nonzero(weights))  # that can be drawn
         self._starts = np.append(np.arange(0, y.size, length), y.size)
         self._table, totals = np.empty((y.size, 2)), np.empty(self._starts.size - 1)
-        with ONE_PASS:
-            tables(weights, self._starts, self._table, totals)
+        tables(weights, self._starts, self._table, totals)
         self._blocks = np.empty((totals.size, 2))
         self.total = float(_table(totals, self._blocks, np.empty(totals.size, np.int32)))
 
