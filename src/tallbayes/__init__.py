@@ -16,7 +16,7 @@ from tallbayes.kernels.subsampling import Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.two_stage import TwoStage
 from tallbayes.methods import make_kernel
-from tallbayes.mode import SeparationWarning, find_mode
+from tallbayes.mode import SeparationWarning, TailWarning, find_mode
 from tallbayes.models.glm import GLM
 from tallbayes.models.hierarchical import Hierarchical
 from tallbayes.models.mars import MARS
@@ -55,6 +55,7 @@ __all__ = [
     "StudentT",
     "Subsample",
     "Subsampling",
+    "TailWarning",
     "Taylor",
     "TaylorProxy",
     "Thinned",

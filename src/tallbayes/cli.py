@@ -259,7 +259,7 @@ def fit_command(
 
     from tallbayes.fit import fit
     from tallbayes.methods import check_options
-    from tallbayes.mode import SeparationWarning
+    from tallbayes.mode import SeparationWarning, TailWarning
 
     try:
         check_options(**{name: options[name] for name in METHOD_OPTIONS})
@@ -267,7 +267,8 @@ def fit_command(
         raise click.UsageError(re.sub(rf"\b({'|'.join(METHOD_OPTIONS)})\b", r"--\1", str(error))) from error
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", SeparationWarning)
+        for kind in (SeparationWarning, TailWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = lambda message, *rest, **more: _tell(f"warning: {message}")
         result = fit(formula, data, progress=not quiet, **options)
     if out is not None:

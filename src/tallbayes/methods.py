@@ -114,12 +114,10 @@ def make_kernel(
     with phases("mode"):
         mode = find_mode(model, np.random.default_rng(mode_seed))
     rng = np.random.default_rng(surrogate_seed)
-    chosen = "auto" if method == "auto" and not any(options.values()) else method
-    if chosen not in ("auto", "thinned"):
-        flat = mode.factor[:, : mode.flat]
-        warn_of_heavy_priors(
-            model.coefficients, flat, 1 + len(mode.others), "two-stage" if method == "auto" else method
-        )
+    thinned = method == "thinned" or (method == "auto" and all(one is None for one in options.values()))
+    if not thinned:
+        named = "two-stage" if method == "auto" else method
+        warn_of_heavy_priors(model.coefficients, mode.factor[:, : mode.flat], 1 + len(mode.others), named)
     if method == "mh":
         return _metropolis(model, mode, proposal)
     if method == "subsampling":

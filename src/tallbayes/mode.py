@@ -55,15 +55,15 @@ def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, m
     if flat.size:
         names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
         warnings.warn(
-            f"the data leave {names} without a finite value, and the Student-t prior has long tails there, which method "
-            f"{method!r} may take forever to visit: their intervals cannot be vouched for; use method='thinned'",
+            f"the data put no finite value on {names}, and the Student-t prior has long tails there, which method "
+            f"{method!r} may take forever to visit: these intervals cannot be vouched for; use method='thinned'",
             TailWarning,
             stacklevel=3,
         )
     if modes > 1:
         warnings.warn(
-            f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which method "
-            f"{method!r} may never move: how much each weighs cannot be vouched for",
+            f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which "
+            f"method {method!r} may never move: how much each weighs cannot be vouched for",
             TailWarning,
             stacklevel=3,
         )

@@ -182,7 +182,7 @@ class Fit:
         >>> example().problems()
         []
         """
-        return diagnostics.problems(self.draws, self.parameters, self._diagnostics)
+        return [*self.stats.get("doubts", []), *diagnostics.problems(self.draws, self.parameters, self._diagnostics)]
 
     @property
     def converged(self) -> bool:
@@ -483,6 +483,7 @@ def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 
         "seed": seed,
         "interrupted": False,
         "warnings": [],
+        "doubts": [],
     }
     fit = Fit(
         posterior=xr.Dataset(

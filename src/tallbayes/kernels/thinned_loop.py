@@ -161,18 +161,23 @@ def always_remainder(tag, target, z, delta):
 
 @compiled()
 def stretch(center, origin, flat, z, rng, new):
-    """A proposal that moves along all flat axes away from where the coefficients are zero, or towards it, by a factor.
+    """A proposal that moves along flat axes away from where the coefficients are zero, or towards it, by a factor.
 
-    What is flat is a cone from about there, so that a chain stays inside; and a tail that falls as a power of the
-    distance is crossed in a few such steps. The volume grows by the factor, once for each axis.
+    What is flat is a cone from about there, so that a chain stays inside if all axes are stretched; half of the times
+    it is one of them only. A tail that falls as a power of the distance is crossed in a few such steps. The volume
+    grows by the factor, once for each axis.
     """
+    low, high = 0, flat
+    if rng.random() < 0.5:
+        low = min(flat - 1, int(flat * rng.random()))
+        high = low + 1
     log_factor = STRETCH * rng.standard_normal()
     factor, here, there = math.exp(log_factor), 0.0, 0.0
     for j in range(z.size):
-        new[j] = origin[j] + factor * (z[j] - origin[j]) if j < flat else z[j]
+        new[j] = origin[j] + factor * (z[j] - origin[j]) if low <= j < high else z[j]
         here += (z[j] - center[j]) ** 2
         there += (new[j] - center[j]) ** 2
-    return 0.5 * (here - there) + flat * log_factor
+    return 0.5 * (here - there) + (high - low) * log_factor
 
 
 @compiled()
