@@ -33,6 +33,9 @@ def main() -> int:
     host = llvm.get_host_cpu_features()
     absent, failed = {name for name, here in host.items() if not here}, []
     for target in given.targets.split(","):
+        if target != "generic" and not llvm.get_process_triple().startswith("x86_64"):
+            print(f"== {target}: not tried, this is no x86-64 machine", flush=True)
+            continue
         lacks = sorted(TARGETS[target] & absent)
         kind = f"a stand-in without {' '.join(lacks)}" if lacks else "as it is"
         print(f"== {target}, {kind}, on {llvm.get_host_cpu_name()}", flush=True)
