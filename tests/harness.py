@@ -303,7 +303,7 @@ class Line:
 
     grid: np.ndarray
     probability: np.ndarray
-    levels = (0.0005, 0.005, 0.03, 0.25, 0.5, 0.75, 0.97, 0.995, 0.9995)
+    levels: tuple[float, ...] = (0.0005, 0.005, 0.03, 0.25, 0.5, 0.75, 0.97, 0.995, 0.9995)
 
     @classmethod
     def of(cls, log_density: Callable[[np.ndarray], np.ndarray], grid: np.ndarray) -> Line:

@@ -75,7 +75,7 @@ def flat_directions(start: Derivatives, far: Derivatives, maximum: bool = False)
     basis[np.abs(basis) < CLEAN] = 0.0
     basis *= size[:, None] / size[pivots]
     whole = np.rint(basis)
-    return np.where(np.abs(basis - whole) < CLEAN, whole, basis)
+    return np.where((np.abs(basis - whole) < CLEAN) & (whole != 0), whole, basis)
 
 
 def pivots_of(basis: Array) -> list[int]:

@@ -122,9 +122,14 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
     flat = np.zeros((p, 0))
     if not model.prior.normal:
-        peak, far, maximum = without_prior(alone, theta[:p], top.here, start, largest)
+        _, far, maximum = without_prior(alone, theta[:p], top.here, start, largest)
         flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
-        again = _settle(model, np.concatenate([peak, theta[p:]]), float(np.exp(scales[heights.argmax()])))
+        # Effects may have taken up what a narrow prior keeps from the intercept: the other climb begins without them.
+        none = np.zeros(model.rows.width - p)
+        peak = without_prior(
+            lambda beta: model.derivatives(np.concatenate([beta, none])), np.zeros(p), start, start, largest
+        )[0]
+        again = _settle(model, np.concatenate([peak, none]), FIRST_TAU)
         step = again[0].theta[:p] - theta[:p]
         apart = step @ (at.curvature + np.diag(model.prior.precision(at.beta))) @ step > 1
         if again[0].converged and apart:
