@@ -79,7 +79,7 @@ def _table(bases: list[tuple[tuple[int, float, float], ...]]) -> Counter[Any]:
 @pytest.mark.parametrize("variables", [3, 4])
 @pytest.mark.parametrize("joint", [0.0, 0.7])
 def test_without_a_likelihood_bases_of_three_hinges_have_their_prior(variables, joint):
-    """Degrees, variables, signs and knots against a prior drawn with NumPy; one basis of each chain, all independent."""
+    """Degrees, variables, signs and knots against a prior drawn with NumPy; one basis of each chain."""
     model = small.tiny_model(30, variables=variables)
     x, chains, moves = model.reference.x.T, 1_500, 400
     nothing = Sheet.of_rows(model.reference.x, model.reference_sheet.y, np.zeros(30))
@@ -248,13 +248,17 @@ def _fixed(hinges: int = 1) -> tuple[MARS, GLM, np.ndarray]:
     return model, GLM.from_arrays(design, y, prior=prior), theta
 
 
-@pytest.mark.parametrize("hinges", [1, 3])
-@pytest.mark.parametrize("how", KINDS)
+THREE = [(how, 3) if how == "cells" else pytest.param(how, 3, marks=pytest.mark.long) for how in small.KINDS]
+ONE = [(how, 1) if how in FAST else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
+
+
+@pytest.mark.parametrize(("how", "hinges"), ONE + THREE)
 def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how, hinges):
     model, same, theta = _fixed(hinges)
     kernel = small.kernel_for(model, how)
     kernel = replace(kernel, law=kernel.law._replace(moves=ONLY_COEFFICIENTS))
-    chains, draws = 40, 200
+    # With three hinges some proposals stay long in the tails: only many chains have averages that are about Normal.
+    chains, draws = (40, 200) if hinges == 1 else (400, 40)
     start = np.tile(theta, (chains, 1))
     start[:, 2:4] = harness.exact_draws(same, chains, 8)
     rng = Streams.spawn(8, chains)
