@@ -23,10 +23,10 @@ INTERCEPT_SD = 2.0  # narrower than the model's, so that draws from the prior of
 
 
 @cache
-def tiny_model(rows: int = 8, most: int = 3, seed: int = 4) -> MARS:
-    """A few rows and two variables; every row is a reference row."""
+def tiny_model(rows: int = 8, most: int = 3, seed: int = 4, variables: int = 2) -> MARS:
+    """A few rows and variables; every row is a reference row."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 2)).round(1)  # some values twice
+    x = rng.normal(size=(rows, variables)).round(1)  # some values twice
     return MARS(x, x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2, max_bases=most, precision=(2.0, 2.0))
 
 
@@ -103,12 +103,12 @@ def exact_draws(model: MARS, size: int, seed: int, power: float = 1.0) -> np.nda
     return np.concatenate(kept)[:size]
 
 
-POINTS = np.array([[-1.0, 0.0, 1.5], [0.5, -0.7, 0.2]])  # (variables, points)
+POINTS = np.array([[-1.0, 0.0, 1.5], [0.5, -0.7, 0.2], [1.0, -1.0, 0.3], [-0.4, 0.9, -1.2]])  # (variables, points)
 
 
 def views(model: MARS, theta: np.ndarray) -> list[np.ndarray]:
     """Numbers that tell distributions of splines apart: k first, then continuous ones."""
-    log_odds = splines(theta, model.most).each(POINTS)
+    log_odds = splines(theta, model.most).each(POINTS[: len(model.names)])
     knots = theta[:, model.most + 3 :].reshape(len(theta), model.most, WIDTH)
     squares = (theta[:, 3 : model.most + 3] ** 2).sum(1) + 1e-9 * theta[:, 2]  # no ties at k = 0
     degrees = knots[:, :, 0].sum(1) + 1e-9 * theta[:, 2]

@@ -42,6 +42,7 @@ METHODS = {
     "taylor": {"method": "two-stage", "draws": 495},
     "mh": {"method": "mh", "proposal": "one-at-a-time", "draws": 1_980},
     "subsample": {"method": "two-stage", "surrogate": tb.Subsample(100), "draws": 1_980},
+    "stopped": {"target_ess": 400},
 }
 
 
@@ -84,3 +85,41 @@ def test_loans_at_full_size():
     }
     table = tb.compare(**fits)
     assert table[["largest_z", "largest_z_sd"]].to_numpy().max() < stats.norm.isf(1e-6 / (6 * 14))
+
+
+def covered(kind: str, repeats: int = 120) -> int:
+    """How often a 94% interval has the expected outcome of a new row, parameters being drawn from the prior.
+
+    One row for each data set, so that the count is binomial. With groups, the row has one that the fit has not seen.
+    """
+    found = 0
+    for seed in range(repeats):
+        rng = np.random.default_rng([seed, len(kind)])
+        theta, x, days = 0.7 * rng.standard_normal(2), rng.standard_normal(151), rng.gamma(2.0, size=151)
+        group = np.append(rng.integers(12, size=150), 12)
+        eta, family, options = theta[0] + theta[1] * x, "bernoulli", {}
+        if kind == "poisson":
+            eta, family = eta + np.log(days), tb.Poisson(exposure="days")
+        if kind == "groups":
+            eta = eta + (abs(rng.standard_normal()) * rng.standard_normal(13))[group]
+            options = {"group_prior": tb.HalfNormal(1.0)}
+        mean = np.exp(eta) if kind == "poisson" else 1 / (1 + np.exp(-eta))
+        y = rng.poisson(mean) if kind == "poisson" else rng.random(151) < mean
+        data = {"x": x, "days": days, "group": group, "y": y.astype(int)}
+        seen, new = ({name: values[part] for name, values in data.items()} for part in (slice(150), slice(150, None)))
+        formula = "y ~ x + (1 | group)" if kind == "groups" else "y ~ x"
+        prior = tb.Normal(0, 0.7)
+        fit = tb.fit(formula, seen, family, prior, draws=500, chains=2, seed=seed, progress=False, **options)
+        low, high = fit.predict(new, seed=seed).iloc[0, 1:]
+        found += low <= mean[150] <= high
+    return found
+
+
+@pytest.mark.parametrize("kind", ["logit", "poisson", "groups"])
+def test_intervals_of_predictions_have_their_coverage(kind):
+    assert stats.binomtest(covered(kind), 120, 0.94).pvalue > harness.FALSE_ALARM
+
+
+def test_new_groups_without_an_effect_of_their_own_are_noticed(monkeypatch):
+    monkeypatch.setattr("tallbayes.predict._normals", lambda level, seed, count: np.zeros(count))
+    assert stats.binomtest(covered("groups"), 120, 0.94).pvalue < harness.FALSE_ALARM

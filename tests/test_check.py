@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.check import Errors, Weighed, moments, seen, weigh
+from tallbayes.check import TAIL_DF, Errors, Weighed, moments, seen, weigh
 
 FALSE_ALARM = 1e-6
 MEAN, SD = np.array([1.0, -2.0, 0.5]), np.array([1.0, 0.1, 3.0])
@@ -83,3 +85,31 @@ def test_moments_and_facts():
     facts = Errors(0.5, 400, np.zeros(2), np.ones(2)).facts(("a", "b"))
     assert facts["uncertainty"] == pytest.approx(200**-0.5)
     assert facts["shift"] == {"a": 0.0, "b": 0.0}
+
+
+def test_weights_are_the_posterior_over_the_density_of_the_points():
+    """Against scipy's density of a multivariate Student-t, for a covariance that is not diagonal."""
+    rng = np.random.default_rng(5)
+    root = rng.standard_normal((3, 3))
+    center, scale = rng.standard_normal(3), root @ root.T + 0.1 * np.eye(3)
+    found = weigh(center, scale, log_posterior, 200, rng)
+    logs = log_posterior(found.points) - stats.multivariate_t(center, scale, TAIL_DF).logpdf(found.points)
+    expected = np.exp(logs - logs.max())
+    np.testing.assert_allclose(found.weights, expected / expected.sum(), rtol=1e-9)
+
+
+def test_what_is_said_of_the_largest_error_holds_for_many_parameters():
+    """The draws are right, and the largest of forty differences is far out by chance: the margin must allow for it."""
+    p, repeats, inside = 20, 100, 0
+    for repeat in range(repeats):
+        rng = np.random.default_rng([7, repeat])
+        right = rng.standard_normal((2, 1_000, p))
+        errors = seen(right, lambda theta: -0.5 * (theta**2).sum(-1), 400, rng)
+        mean, sd = int(np.abs(errors.shift).argmax()), int(np.abs(np.log(errors.stretch)).argmax())
+        told = re.search(r"both give or take ([\d.]+)", errors.said(tuple(map(str, range(p)))))
+        assert told is not None
+        margin = float(told[1]) + 0.005  # it is rounded
+        off = errors.shift[mean] - right.mean((0, 1))[mean], errors.stretch[sd] - right.std((0, 1))[sd]
+        inside += max(map(abs, off)) < margin
+    # Meant to hold in 95 of 100; with that probability fewer than 80 are seen in less than 1e-6 of all seeds.
+    assert inside >= 80

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from tallbayes.warmup import tune
 CHAINS, STEPS = 1_200, 4
 FAST = ("plain", "plain-joint", "subsample", "cells")
 KINDS = [how if how in FAST else pytest.param(how, marks=pytest.mark.long) for how in small.KINDS]
+LATER = tuple(how for how in small.KINDS if how not in ("plain", "cells"))
 ONLY_COEFFICIENTS = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
 
 
@@ -58,6 +60,66 @@ def test_without_a_likelihood_the_prior_comes_back_from_anywhere(joint, walk):
     assert small.difference(model, theta, small.draw_prior(model, 20_000, np.random.default_rng(6))) > FALSE_ALARM
 
 
+def _plain_basis(x: np.ndarray, fewest: int, rng: np.random.Generator) -> tuple[tuple[int, float, float], ...]:
+    """A basis from the prior as (variable, sign, knot) of its hinges, written with NumPy alone."""
+    rows, d = x.shape
+    while True:
+        variables = rng.permutation(d)[: rng.integers(1, min(3, d) + 1)]
+        signs, knots = rng.choice([-1.0, 1.0], len(variables)), x[rng.integers(rows, size=len(variables)), variables]
+        column = np.maximum(signs * (x[:, variables] - knots), 0.0).prod(1)
+        if (column > 0).sum() >= fewest and column.var() > 1e-12 * (column**2).mean():
+            return tuple(zip(variables.tolist(), signs.tolist(), knots.tolist(), strict=True))
+
+
+def _table(bases: list[tuple[tuple[int, float, float], ...]]) -> Counter[Any]:
+    """How often each set of variables with its signs comes, whatever the order of the hinges."""
+    return Counter(tuple(sorted((variable, sign) for variable, sign, _ in basis)) for basis in bases)
+
+
+@pytest.mark.parametrize("variables", [3, 4])
+@pytest.mark.parametrize("joint", [0.0, 0.7])
+def test_without_a_likelihood_bases_of_three_hinges_have_their_prior(variables, joint):
+    """Degrees, variables, signs and knots against a prior drawn with NumPy; one basis of each chain."""
+    model = small.tiny_model(30, variables=variables)
+    x, chains, moves = model.reference.x.T, 1_500, 400
+    nothing = Sheet.of_rows(model.reference.x, model.reference_sheet.y, np.zeros(30))
+    law = small.kernel_for(model, "plain").law._replace(joint=joint, wide=1.1)
+    sizes, found = [], []
+    for chain in range(chains):
+        place, rng = _on(nothing, law, model.nothing), np.random.default_rng([6, chain])
+        explore(nothing, law, place, Proposal.empty(3, 30, 30), moves, rng, np.zeros((6, 2), np.int64))
+        sizes.append(int(place.head[0]))
+        if sizes[-1]:
+            basis = place.bases[chain % sizes[-1]]
+            hinges = range(int(basis[0]))
+            found.append(tuple((int(basis[VARIABLE + j]), basis[SIGN + j], basis[KNOT + j]) for j in hinges))
+    rng = np.random.default_rng(7)
+    truth = [_plain_basis(x, model.reference.fewest, rng) for _ in range(20_000)]
+    assert stats.chisquare(np.bincount(sizes, minlength=4)).pvalue > FALSE_ALARM
+    degrees = [np.bincount([len(one) for one in sample], minlength=4)[1:] for sample in (found, truth)]
+    assert min(degrees[1]) > 0
+    tables = [_table(found), _table(truth)]
+    common = [one for one, count in tables[1].items() if count > 80]  # some six or more among those found
+    counts = np.array([[table[one] for one in common] for table in tables])
+    rest = np.array([[len(found)], [len(truth)]]) - counts.sum(1, keepdims=True)
+    counts = np.concatenate([counts, rest], axis=1)
+    p_values = [stats.chi2_contingency(degrees).pvalue, stats.chi2_contingency(counts[:, counts.sum(0) > 0]).pvalue]
+    for degree in (1, 2, 3):
+        knots = [[one[0][2] for one in sample if len(one) == degree] for sample in (found, truth)]
+        p_values.append(stats.ks_2samp(*knots, method="asymp").pvalue)
+    assert min(p_values) > FALSE_ALARM / len(p_values)
+    # As if all sets of variables and all knots had the same chance, whether admissible or not: told apart.
+    uneven = stats.chi2_contingency([np.full(3, len(found) // 3), degrees[1]]).pvalue
+    assert uneven < FALSE_ALARM
+
+
+@pytest.mark.parametrize("how", ["plain", pytest.param("plain-joint", marks=pytest.mark.long)])
+@pytest.mark.parametrize("variables", [3, 4])
+def test_informed_proposals_of_many_variables_keep_the_prior(how, variables):
+    model = small.tiny_model(variables=variables)
+    assert small.departure(small.kernel_for(model, how, power=0.0), STEPS, CHAINS, 1) > FALSE_ALARM
+
+
 @pytest.mark.parametrize("how", ["plain", "plain-walk", "plain-joint"])
 def test_informed_proposals_keep_the_prior_where_the_likelihood_has_power_zero(how):
     # The sheet still says where coefficients should be: every density of a proposal must be paid back.
@@ -71,6 +133,20 @@ def test_informed_proposals_keep_the_prior_where_the_likelihood_has_power_zero(h
 def test_chains_that_start_in_the_posterior_stay_there(how):
     kernel = small.kernel_for(small.tiny_model(), how)
     assert small.departure(kernel, STEPS, CHAINS, 2) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("variables", [3, 4])
+@pytest.mark.parametrize("how", ["plain", "cells", *(pytest.param(one, marks=pytest.mark.long) for one in LATER)])
+def test_chains_of_many_variables_stay_in_the_posterior(how, variables):
+    kernel = small.kernel_for(small.tiny_model(variables=variables), how)
+    assert small.departure(kernel, STEPS, CHAINS, 2) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("how", ["plain", "cells"])
+def test_a_wrong_prior_of_the_number_of_bases_is_noticed_with_many_variables(how):
+    kernel = small.kernel_for(small.tiny_model(variables=4), how)
+    tilted = kernel.law._replace(log_k=0.5 * np.arange(4))
+    assert small.departure(replace(kernel, law=tilted), 4 * STEPS, CHAINS, 2) < FALSE_ALARM
 
 
 def test_a_likelihood_to_a_power_is_sampled_as_such():
@@ -151,30 +227,38 @@ def test_a_second_stage_that_errs_is_noticed(broken, how):
 # --- a fixed structure, by quadrature ---
 
 
-def _fixed() -> tuple[MARS, GLM, np.ndarray]:
+def _fixed(hinges: int = 1) -> tuple[MARS, GLM, np.ndarray]:
     """One basis and lambda = 0.7 that never change, and the same model as a regression on its column."""
     rng = np.random.default_rng(11)
-    x = rng.normal(size=(14, 2))
+    x = rng.normal(size=(14, 2 if hinges == 1 else 4))
     y = (x[:, 0] > 0.3).astype(float)
     y[0] = 1 - y[0]
     model = MARS(x, y, max_bases=1)
     theta = np.zeros(model.width)
     theta[:2] = 1.0, 0.7
     basis = theta[4:]
-    basis[0], basis[VARIABLE], basis[SIGN], basis[KNOT] = 1.0, 0.0, 1.0, np.sort(x[:, 0])[3]
-    column = np.maximum(x[:, 0] - basis[KNOT], 0.0)
+    basis[0], column = hinges, np.ones(14)
+    for j, (variable, sign) in enumerate(((0, 1.0), (3, -1.0), (2, 1.0))[:hinges]):
+        knot = np.sort(x[:, variable])[3 if sign > 0 else -2]
+        basis[VARIABLE + j], basis[SIGN + j], basis[KNOT + j] = variable, sign, knot
+        column *= np.maximum(sign * (x[:, variable] - knot), 0.0)
     basis[WIDTH - 2], basis[WIDTH - 1] = column.mean(), column.std()
     design = np.column_stack([np.ones(14), (column - column.mean()) / column.std()])
     prior = {"x0": Normal(0.0, small.INTERCEPT_SD), "x1": Normal(0.0, 0.7**-0.5)}
     return model, GLM.from_arrays(design, y, prior=prior), theta
 
 
-@pytest.mark.parametrize("how", KINDS)
-def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how):
-    model, same, theta = _fixed()
+THREE = [(how, 3) if how == "cells" else pytest.param(how, 3, marks=pytest.mark.long) for how in small.KINDS]
+ONE = [(how, 1) if how in FAST else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
+
+
+@pytest.mark.parametrize(("how", "hinges"), ONE + THREE)
+def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how, hinges):
+    model, same, theta = _fixed(hinges)
     kernel = small.kernel_for(model, how)
     kernel = replace(kernel, law=kernel.law._replace(moves=ONLY_COEFFICIENTS))
-    chains, draws = 40, 200
+    # With three hinges some proposals stay long in the tails: only many chains have averages that are about Normal.
+    chains, draws = (40, 200) if hinges == 1 else (400, 40)
     start = np.tile(theta, (chains, 1))
     start[:, 2:4] = harness.exact_draws(same, chains, 8)
     rng = Streams.spawn(8, chains)

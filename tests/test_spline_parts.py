@@ -136,6 +136,15 @@ def test_cells_part_the_rows_where_they_are_widest():
     assert sorted(set(cut(np.arange(8.0)[None], np.ones(1), 8))) == list(range(8))
 
 
+def test_rounding_does_not_choose_the_column_of_a_cut():
+    """In units of their sd all columns tie at the first cut: the first is taken, however sums are rounded."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = 10.0 ** rng.uniform(-3, 3, (4, 1)) * rng.normal(size=(4, int(rng.integers(5, 60))))
+        cells = cut(x, 1 / x.std(1), 2)
+        np.testing.assert_array_equal(cells == cells[x[0].argmax()], x[0] >= x[0].mean())
+
+
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_pseudo_rows_have_the_summed_derivative_of_their_rows(scale):
     rng = np.random.default_rng(0)

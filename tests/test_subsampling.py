@@ -270,6 +270,17 @@ def test_the_variance_steers_the_size():
     assert easy.stats["approximation"]["variance"] < 2
 
 
+def test_rows_too_few_to_tell_their_own_variance_are_not_praised():
+    """Four rows run away from the posterior, with a variance that looks small where they are alike."""
+    kernel = kernel_of(harness.skewed_model(), tb.TaylorProxy(4))
+    fit = tb.sample(kernel, 3_000, seed=2, progress=False)
+    found = fit.stats["approximation"]
+    assert fit.draws.std((0, 1)).max() > 5
+    assert fit.sample_stats["log_likelihood_variance"].median() < 1
+    assert "too few to tell the variance of the estimate; use at least 20" in found["said"][0]
+    assert "too little to tell the error, which may be large" in found["said"][1]
+
+
 def test_the_summary_says_what_is_approximate():
     fit = tb.fit("y ~ x", simulated(), method="subsampling", draws=300, **QUIET)
     told = repr(fit)

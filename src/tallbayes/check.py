@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 LogPosterior = Callable[[Array], Array]
@@ -114,12 +115,14 @@ class Errors(NamedTuple):
         if self.corrected:
             return f"{told}the draws, taken from them, are worth {self.share * self.points:,.0f} independent ones"
         mean, sd = int(np.abs(self.shift).argmax()), int(np.abs(np.log(self.stretch)).argmax())
+        # The largest of many is far out by chance alone: so wide that all of them are inside with probability 0.95.
+        margin = -float(ndtri(0.025 / self.shift.size)) * self.uncertainty
         noise = ""
         if not np.isnan(self.noise):
             noise = f"; Monte Carlo error, that of the shards' weights included, is up to {self.noise:.2f} sds"
         return (
             f"{told}the largest error of a mean is {abs(self.shift[mean]):.2f} posterior sds ({names[mean]}), that of "
-            f"an sd a factor of {self.stretch[sd]:.2f} ({names[sd]}), both give or take {2 * self.uncertainty:.2f}"
+            f"an sd a factor of {self.stretch[sd]:.2f} ({names[sd]}), both give or take {margin:.2f}"
             f"{noise}"
         )
 

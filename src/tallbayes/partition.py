@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 LOOK = 20_000  # rows that tell the scale of a variable
+LARGER = 1 + 1e-9  # than those before it: in units of their sd columns tie, and rounding must not choose among them
 EVENLY = 0.5  # share of the pairs that are drawn with equal probabilities
 
 
@@ -148,7 +149,7 @@ def _widest(x, unit, rows):
         for i in rows:
             squares += (x[j, i] - mean) ** 2
         squares *= unit[j] * unit[j]
-        if squares > best:
+        if squares > LARGER * best:
             best, which, where = squares, j, mean
     return best, which, where
 

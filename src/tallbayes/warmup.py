@@ -28,7 +28,7 @@ from tallbayes.kernels.consensus import Consensus
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import COEFFICIENTS, SCALE, Aim, whitened
 from tallbayes.kernels.reversible_jump import ReversibleJump
-from tallbayes.kernels.subsampling import VARIANCE, Subsampling
+from tallbayes.kernels.subsampling import FEWEST_ROWS, VARIANCE, Subsampling
 from tallbayes.kernels.thinned import Thinned
 from tallbayes.kernels.thinned_setup import typical_spread
 from tallbayes.kernels.two_stage import TwoStage
@@ -48,7 +48,6 @@ LONGER = (1, 1, 2, 2, 3)  # trials of the thinned kernel for groups; together ha
 CORRELATED = 10  # draws of a trial that are worth one
 WALKS = 0.35  # acceptance that the walk in log tau should have
 GOOD, RARELY = 0.5, 0.15  # acceptance of the coefficients with which nothing is changed, and steps are made shorter
-FEWEST_ROWS = 20  # that an estimate of the log-likelihood takes in any case
 SIZES_TRIED = 3
 CALL_COST = 5_000  # what calling a pass costs, in row evaluations: keeps tiny data sets from looking free
 

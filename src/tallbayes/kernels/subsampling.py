@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 
 BLOCKS = 50
 VARIANCE, BAD = 1.0, 3.0  # of the estimate: with which the posterior is close, and with which it no longer is
+FEWEST_ROWS = 20  # that tell their own variance: a few rows that happen to be alike seem to have none
 
 
 class _Chain(NamedTuple):
@@ -84,12 +85,15 @@ class Subsampling:
 
     def told(self, variance: float) -> str:
         """What is approximate, in words, given the mean variance of the estimates."""
+        start = f"the log-likelihood is estimated from {self.size:,} rows a draw, "
+        if self.size < FEWEST_ROWS:
+            return f"{start}too few to tell the variance of the estimate; use at least {FEWEST_ROWS}"
         harm = (
             "small enough" if variance <= VARIANCE else "more than it should be" if variance <= BAD else "far too much"
         )
         return (
-            f"the log-likelihood is estimated from {self.size:,} rows a draw, with a variance of {variance:.2g} on "
-            f"average: {harm} for the correction that takes the estimate for Gaussian (aim: {VARIANCE:g})"
+            f"{start}with a variance of {variance:.2g} on average: {harm} for the correction that takes the estimate "
+            f"for Gaussian (aim: {VARIANCE:g})"
         )
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
