@@ -23,6 +23,7 @@ import tallbayes as tb
 from tallbayes.flat import flat_directions, pivots_of
 from tallbayes.group_mode import find_group_mode
 from tallbayes.kernels import Streams, grouped_loop, grouped_setup, shape, thinned, thinned_loop
+from tallbayes.kernels.tails import unreached, warn_of_tails
 from tallbayes.kernels.thinned_loop import Moves
 from tallbayes.kernels.thinned_setup import expand
 from tallbayes.mode import TailWarning, find_mode
@@ -218,6 +219,13 @@ def test_modes_of_single_coefficients_are_found():
     assert places == set(itertools.product([False, True], repeat=2))
 
 
+def test_more_modes_than_are_looked_for_are_told():
+    x = np.repeat(np.eye(3), 60, axis=0)
+    y = np.tile(np.arange(60) < 50, 3).astype(float)
+    with pytest.warns(TailWarning, match="not all combinations"):
+        find_mode(GLM.from_arrays(x, y, prior=StudentT(3, 0, 0.01)), np.random.default_rng(1))
+
+
 # --- flat directions ---
 
 
@@ -350,6 +358,39 @@ def test_proposals_with_exponential_tails_are_seen_to_fail():
 
 
 # --- what cannot be vouched for is said ---
+
+
+@cache
+def faint_column() -> GLM:
+    """The likelihood holds the coefficient only some 50 prior scales out; until then it has the tail of the prior."""
+    rng = np.random.default_rng(3)
+    x, y = 0.01 * rng.normal(size=300), (rng.random(300) < 0.3).astype(float)
+    return GLM("y ~ x", {"x": x, "y": y}, prior=StudentT(1, 0, 1.0))
+
+
+def test_tails_that_are_not_flat_for_ever_are_reached_too():
+    model = faint_column()
+    kernel = kernel_of(model)
+    assert kernel.mode.flat == 0
+    a, b = np.linspace(-1.6, 0.0, 81), far_apart(-1e5, 1e5, 2001)
+    logs = stats.t.logpdf(a, 1)[:, None] + stats.t.logpdf(b, 1) + np.log(np.gradient(b))
+    for value, outcome in zip(model.rows._x[1], model.rows._y, strict=True):
+        eta = a[:, None] + b * value
+        logs += outcome * eta - np.logaddexp(0, eta)
+    joint = np.exp(logs - logs.max()).sum(0)
+    truth = harness.Line(b, joint / joint.sum())
+    draws = harness.settled(kernel, DRAWS, CHAINS, seed=2)[..., 1]
+    assert truth.largest_z(draws) < harness.z_limit(CHAINS, truth.checks)
+
+
+def test_tails_that_proposals_do_not_reach_are_told():
+    kernel = kernel_of(faint_column())
+    assert unreached(kernel, np.random.default_rng(1)) == []
+    short = kernel.target.shape._replace(powers=np.full(2, np.inf))
+    kernel = replace(kernel, target=kernel.target._replace(shape=short))
+    assert unreached(kernel, np.random.default_rng(1)) == [1]
+    with pytest.warns(TailWarning, match="'x' long tails.*cannot be vouched for"):
+        warn_of_tails(kernel, np.random.default_rng(1))
 
 
 def test_methods_without_proposals_for_the_tails_say_so():

@@ -39,6 +39,7 @@ FLAT = 1e-9  # share of a direction's curvature at zero below which rounding dec
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 15_000
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
+MANY_STARTS = 5  # those with which all combinations of two coefficients are found
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
 
 
@@ -128,7 +129,15 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     if not model.prior.normal:
         peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
         flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
-        for point in other_starts(model.prior, top.theta, peak, far.curvature[0]):
+        starts = other_starts(model.prior, top.theta, peak, far.curvature[0])
+        if len(starts) > MANY_STARTS:
+            warnings.warn(
+                "a Student-t prior much narrower than the likelihood gives several coefficients two modes each, and "
+                "not all combinations of them are looked for: how much each weighs cannot be vouched for",
+                TailWarning,
+                stacklevel=2,
+            )
+        for point in starts:
             again = climb(partial(look, model.derivatives), newton, point)
             if again.converged and all(_apart(model.prior, again, one) for one in tops):
                 tops.append(again)

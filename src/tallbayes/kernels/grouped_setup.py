@@ -19,6 +19,7 @@ from tallbayes.kernels import shape as shapes
 from tallbayes.kernels.grouped import Grouped
 from tallbayes.kernels.grouped_loop import LOGISTIC, Aim, GroupRows, GroupTarget
 from tallbayes.kernels.shape import Shape
+from tallbayes.kernels.tails import tail_powers
 from tallbayes.kernels.thinned_loop import Moves, distance_bound, prior_profile, profile
 from tallbayes.kernels.thinned_setup import (
     PROFILED,
@@ -28,7 +29,6 @@ from tallbayes.kernels.thinned_setup import (
     require_bounds,
     require_every_row,
     shape_of,
-    tail_powers,
 )
 from tallbayes.systematic import systematic
 

@@ -14,11 +14,11 @@ from scipy.special import fdtrc, gammaincc
 
 from tallbayes.kernels import shape as shapes
 from tallbayes.kernels.shape import Shape
+from tallbayes.kernels.tails import tail_powers, warn_of_tails
 from tallbayes.kernels.thinned import Thinned, no_rows
 from tallbayes.kernels.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
 from tallbayes.mode import Mode
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Prior
 from tallbayes.remainders import CHECKED, Remainders
 from tallbayes.rows import LogLikelihoodDerivatives
 from tallbayes.systematic import scattered
@@ -37,7 +37,6 @@ PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
 FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
-LONGEST_TAIL = 1.1  # power of the distance with which proposals fall at least, or they would have no density
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
 STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
 ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
@@ -132,6 +131,8 @@ def expand(
     shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
     if shaped.radius != plan.radius:
         kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, moved, rng)
+    if not model.prior.normal:
+        warn_of_tails(kernel, rng)
     return Setup(replace(kernel, moves=moves), shaped, seen)
 
 
@@ -210,12 +211,6 @@ def shape_of(
     """Densities that exceed Gaussians around a center by so much, on the grid PROFILED, with tails of these powers."""
     log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
     return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2, powers, origin, others)
-
-
-def tail_powers(prior: Prior, factor: Array) -> Array:
-    """With what power of the distance the prior falls along each axis, at least; infinite where it is Normal."""
-    powers = np.where(np.isinf(prior.df), np.inf, np.maximum(2 * prior.exponent, LONGEST_TAIL))
-    return np.asarray(np.where(factor != 0, powers[:, None], np.inf).min(0))
 
 
 def _others(mode: Mode) -> shapes.Others | None:
