@@ -91,7 +91,9 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
     trial = draws // (2 * len(SHORTER))
     best, chosen = 0.0, kernel
     pairs = np.random.default_rng(0).standard_normal((2, 500, kernel.mode.theta.size))
-    for step in SHORTER if trial else ():
+    # Only independent proposals reach long tails and further modes, whatever a short trial near one mode says.
+    tried_steps = SHORTER[:1] if kernel.mode.flat or kernel.mode.others else SHORTER
+    for step in tried_steps if trial else ():
         tried = replace(kernel, moves=kernel.moves._replace(step=step))
         here = state.theta
         state, seen = advance(tried, state, trial)
