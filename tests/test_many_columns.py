@@ -46,8 +46,12 @@ def kernel_of(kind: str, family: str = "bernoulli") -> Any:
     return tune(kernel, kernel.start(streams), 300, lambda made, at, steps: made.advance(at, steps, streams))[0]
 
 
-@pytest.mark.parametrize("family", ["bernoulli", pytest.param("poisson", marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", KINDS)
+# Poisson rows that are all thinned are drawn so often that it takes minutes.
+CASES = [(kind, "bernoulli") for kind in KINDS]
+CASES += [pytest.param(kind, "poisson", marks=pytest.mark.long) for kind in KINDS if kind != "all rows thinned"]
+
+
+@pytest.mark.parametrize(("kind", "family"), CASES)
 def test_chains_that_start_in_the_posterior_stay_there(kind, family):
     assert problem(family)[0].departure(kernel_of(kind, family), KINDS[kind], CHAINS, 7) > FALSE_ALARM
 
