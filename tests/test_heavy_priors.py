@@ -197,6 +197,7 @@ def test_a_fit_does_not_take_the_peak_of_the_prior_for_the_posterior():
             progress=False,
         )
         assert fit.converged
+        assert fit.stats["proposal"] == "independence"
         found = (fit.posterior["beta"].values > 0.4).mean()
         assert abs(found - above) < 5 * (above * (1 - above) / 10_000) ** 0.5
 

@@ -40,9 +40,12 @@ def test_few_events_for_many_columns_get_passes():
     assert "more work than a shared pass" in kernel.why
 
 
-@pytest.mark.parametrize(("acceptance", "tail", "kind"), [(0.6, 0.0, TwoStage), (0.05, 0.0, Metropolis)])
-def test_where_thinning_does_not_pay(monkeypatch, acceptance, tail, kind):
-    """Two-stage where the expansion is good, Metropolis-Hastings where it is not."""
+@pytest.mark.parametrize(
+    ("acceptance", "tail", "kind", "because"),
+    [(0.6, 0.0, TwoStage, "0.60"), (0.05, 0.0, Metropolis, "0.05"), (0.6, 9.0, Metropolis, "tails are longer")],
+)
+def test_where_thinning_does_not_pay(monkeypatch, acceptance, tail, kind, because):
+    """Two-stage where the expansion is good, Metropolis-Hastings where it is not; and it says what decided."""
     right = thinned_setup.expand
 
     def dear(*arguments):
@@ -54,6 +57,7 @@ def test_where_thinning_does_not_pay(monkeypatch, acceptance, tail, kind):
     kernel = tb.make_kernel(TALL, seed=1)
     assert isinstance(kernel, kind)
     assert "more work than a shared pass" in kernel.why
+    assert because in kernel.why
     assert kernel.exact
 
 

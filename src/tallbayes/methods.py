@@ -202,10 +202,10 @@ def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:
     cost, full = plan.cost(rows, columns), SHARED * thinned_setup.pass_cost(rows, columns) + PYTHON
     touched = plan.rows(rows)
     fits = f"independent proposals should be accepted with probability {outlook.acceptance:.2f}"
-    tails = ""
+    tails, name = "", model.coefficients[outlook.coefficient]
+    longer = f"the tails are longer than those of its proposals (most for {name!r})"
     if outlook.long_tailed:
-        name = model.coefficients[outlook.coefficient]
-        tails = f"; the tails are longer than those of its proposals (most for {name!r}), so more of them reach out"
+        tails = f"; {longer}, so more of them reach out"
     if mode.flat or mode.others:
         tails = "; its proposals reach the long tails and all modes that a Student-t prior makes"
     if cost <= full or mode.flat or mode.others:
@@ -214,7 +214,7 @@ def _choose(model: GLM, mode: Mode, rng: np.random.Generator) -> AnyKernel:
     costly = f"thinning would touch about {few(touched)} of {rows:,} rows a draw, more work than a shared pass"
     if outlook.acceptance >= FITTING and not outlook.long_tailed:
         return replace(_two_stage(model, mode, rng, Taylor(), None, None), why=f"{costly}; {fits}")
-    why = f"{costly}, and the posterior is far from Gaussian: {fits}"
+    why = f"{costly}, and the posterior is far from Gaussian: {longer if outlook.long_tailed else fits}"
     return replace(_metropolis(model, mode, None), why=why)
 
 
