@@ -205,11 +205,14 @@ def draw_product(shape, rng, out):
 @compiled()
 def draws(shape, rng, out):
     """Draws from q into the rows of `out`."""
-    for point in out:
-        draw(shape, rng, point)
+    for k in range(len(out)):  # rows by index are contiguous to numba, as a chain's position is: one specialisation
+        draw(shape, rng, out[k])
 
 
 @compiled()
 def log_densities(shape, points):
     """log q of each row of `points`."""
-    return np.array([log_density(shape, point) for point in points])
+    found = np.empty(len(points))
+    for k in range(len(points)):
+        found[k] = log_density(shape, points[k])
+    return found
