@@ -136,8 +136,10 @@ def fit(
         kernel = make_kernel(model, method, **options, seed=seed, phases=phases)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    said = [str(one.message) for one in caught if issubclass(one.category, (SeparationWarning, TailWarning))]
-    doubts = [str(one.message) for one in caught if issubclass(one.category, TailWarning)]
+    said, doubts = (
+        [str(one.message) for one in caught if issubclass(one.category, kind)]
+        for kind in (SeparationWarning, TailWarning)
+    )
     result = sample(kernel, draws, chains, seed, target_ess=target_ess, warmup=warmup, progress=progress, phases=phases)
     result.stats["warnings"], result.stats["doubts"] = said, doubts
     return result
