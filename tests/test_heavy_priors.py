@@ -485,6 +485,9 @@ def small_groups() -> Hierarchical:
 def test_groups_stay_in_a_posterior_with_a_flat_direction():
     kernel = grouped_kernel(small_groups())
     assert kernel.target.pivots.tolist() == [1]
+    start, exact = kernel.start(Streams.spawn(1, 400)).theta, hierarchy.exact_draws(kernel.model)
+    assert np.ptp(np.quantile(start[:, 1], [0.1, 0.9])) > 1.5 * np.ptp(np.quantile(exact[:, 1], [0.1, 0.9]))
+    assert np.isfinite(hierarchy.log_posterior(kernel.model, start)).all()
     assert hierarchy.departure(kernel, 4, 2_500, seed=11) > harness.FALSE_ALARM
 
 

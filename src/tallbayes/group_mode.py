@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tallbayes.arrow import Arrow, Expansion, gaussian
 from tallbayes.families import Poisson
-from tallbayes.flat import flat_directions, without_prior
+from tallbayes.flat import flat_directions, pivots_of, without_prior
 from tallbayes.mode import (
     NEGLIGIBLE,
     Climb,
@@ -72,7 +72,7 @@ class GroupMode:
         return np.concatenate([1 / np.sqrt(own), 1 / np.sqrt(self.at.effect_curvature + self.tau**-2)])
 
     def draw(self, rng: list[np.random.Generator]) -> Array:
-        """A parameter vector for each generator, from the expansion's posterior."""
+        """A parameter vector for each generator, from the expansion's posterior, and farther out where that is flat."""
         return np.array([self._draw(generator) for generator in rng])
 
     def _draw(self, rng: np.random.Generator) -> Array:
@@ -82,7 +82,11 @@ class GroupMode:
         step = found.step + found.factor @ rng.standard_normal(p)
         effects = self.at.effects + found.shift - found.shares @ step
         effects += found.sd * rng.standard_normal(effects.size)
-        return np.concatenate([self.at.beta + step, effects, [log_tau]])
+        beta = self.at.beta + step
+        for direction, pivot in zip(self.flat.T, pivots_of(self.flat), strict=True):
+            if beta[pivot] * self.at.beta[pivot] > 0:  # on the side that is flat
+                beta = beta + np.expm1(2 * np.abs(rng.standard_normal())) * beta[pivot] * direction
+        return np.concatenate([beta, effects, [log_tau]])
 
     @property
     def said(self) -> str:
