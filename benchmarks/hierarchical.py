@@ -21,12 +21,12 @@ from scipy.special import expit
 import tallbayes as tb
 from benchmarks import loans as plain_loans
 from benchmarks.scaling import show
-from tallbayes.diagnostics import ess, mcse
-from tallbayes.kernels import Draws, Streams
+from tallbayes.data.timing import Phases
 from tallbayes.paper.hierarchical import FORMULA as LOANS
 from tallbayes.paper.hierarchical import PAPERS_PRIOR, SIZES
-from tallbayes.phases import Phases
-from tallbayes.warmup import tune
+from tallbayes.sampling.diagnostics import ess, mcse
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.warmup import tune
 
 LOAN_METHODS: dict[str, dict[str, Any]] = {
     "mh": {"method": "mh"},

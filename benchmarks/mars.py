@@ -20,9 +20,6 @@ import pandas as pd
 from scipy.special import expit
 
 import tallbayes as tb
-from tallbayes.diagnostics import ess, mcse, r_hat
-from tallbayes.kernels import Streams
-from tallbayes.kernels.reversible_jump_setup import at_reference
 from tallbayes.paper.mars import (
     CHAINS,
     FORMULA,
@@ -37,9 +34,12 @@ from tallbayes.paper.mars import (
     predictions,
     rms,
 )
-from tallbayes.sheet import Sheets
-from tallbayes.spline_warmup import AVERAGED
-from tallbayes.warmup import tune
+from tallbayes.sampling.diagnostics import ess, mcse, r_hat
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.warmup import tune
+from tallbayes.splines.reversible_jump_setup import at_reference
+from tallbayes.splines.sheet import Sheets
+from tallbayes.splines.warmup import AVERAGED
 
 POINTS = 50  # test rows whose log-odds are followed
 TUNING = 96  # draws that find the step of a random walk

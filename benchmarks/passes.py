@@ -8,7 +8,7 @@ from numba import njit, prange
 
 from benchmarks.timing import best
 from tallbayes.families import Logit
-from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 
 @njit(parallel=True, fastmath=True, cache=True)

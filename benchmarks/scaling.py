@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from benchmarks.peers.ours import COMPILE_DRAWS, COMPILE_ROWS, timed_fit
-from tallbayes.diagnostics import ess
+from tallbayes.sampling.diagnostics import ess
 
 ROWS = (10**4, 10**5, 10**6, 10**7)
 COLUMNS = (5, 10, 20, 50, 100)

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 import tallbayes as tb
-from tallbayes.diagnostics import ess, mcse
 from tallbayes.paper.bank import FORMULA
 from tallbayes.paper.experiment import errors
+from tallbayes.sampling.diagnostics import ess, mcse
 
 DRAWS = 10_000  # as in the paper
 REPEATS = 3

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from tallbayes.kernels import Streams
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal
+from tallbayes.models.priors import Normal
+from tallbayes.sampling.kernel import Streams
 
 PRIOR_SD = 2.0
 TAILS = (0.005, 0.05)

@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from tallbayes import rowmath
-from tallbayes.kernels import Draws, Streams
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal
-from tallbayes.proposals import Move
-from tallbayes.remainders import remainder
+from tallbayes.models.mode import Mode, SeparationWarning, find_mode
+from tallbayes.models.priors import Normal
+from tallbayes.rows import passes
+from tallbayes.rows.remainders import remainder
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.proposals import Move
+from tallbayes.sampling.two_stage import TwoStage
 
 FALSE_ALARM = 1e-6  # of each statistical check
 
@@ -408,5 +408,5 @@ def counting_passes() -> Iterator[dict[int, int]]:
     with pytest.MonkeyPatch.context() as patch:
         for name, count in vectors.items():
             data = {"predictors": 0, "block_predictors": 0, "moved_values": 2, "serial_moved_values": 2}.get(name, 1)
-            patch.setattr(rowmath, name, counted(getattr(rowmath, name), count, data))
+            patch.setattr(passes, name, counted(getattr(passes, name), count, data))
         yield tally

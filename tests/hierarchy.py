@@ -20,14 +20,16 @@ import pytest
 from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
-from tallbayes.group_mode import GroupMode, find_group_mode
-from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.kernels import Streams, grouped, grouped_loop
-from tallbayes.kernels.grouped import Grouped
-from tallbayes.kernels.grouped_setup import expand
-from tallbayes.mode import SeparationWarning
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.priors import Normal, StudentT
+from tallbayes.groups import thinned as grouped
+from tallbayes.groups import thinned_loop as grouped_loop
+from tallbayes.groups.mode import GroupMode, find_group_mode
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned_setup import expand
+from tallbayes.models.mode import SeparationWarning
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.sampling.kernel import Streams
 
 # --- test problems ---
 

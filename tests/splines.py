@@ -10,14 +10,14 @@ import numpy as np
 from numba import njit
 from scipy import stats
 
-from tallbayes.basis import WIDTH, draw_basis
-from tallbayes.kernels import Streams
-from tallbayes.kernels.reversible_jump import ReversibleJump
-from tallbayes.kernels.reversible_jump_setup import at_reference, reversible_jump
-from tallbayes.models.mars import MARS, splines
-from tallbayes.sheet import Sheets
-from tallbayes.surrogates.cells import Cells
-from tallbayes.surrogates.subsample import Subsample
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.subsample import Subsample
+from tallbayes.splines.basis import WIDTH, draw_basis
+from tallbayes.splines.cells import Cells
+from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.reversible_jump import ReversibleJump
+from tallbayes.splines.reversible_jump_setup import at_reference, reversible_jump
+from tallbayes.splines.sheet import Sheets
 
 INTERCEPT_SD = 2.0  # narrower than the model's, so that draws from the prior often fit a few rows
 

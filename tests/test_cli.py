@@ -15,16 +15,17 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from tallbayes import cli, datasets, methods, paper
+from tallbayes import cli, paper
 from tallbayes.cli import main
-from tallbayes.data import read
-from tallbayes.estimators import SplineProxy, TaylorProxy
+from tallbayes.data import datasets, read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
-from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.priors import Normal, StudentT
-from tallbayes.result import example, load
-from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
-from tallbayes.surrogates.taylor import Taylor
+from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.results.fit import example, load
+from tallbayes.sampling import methods
+from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
+from tallbayes.sampling.taylor import Taylor
 
 FRONT_DOOR = importlib.import_module("tallbayes.fit")  # the file: `tallbayes.fit` is a function in the end
 SIGNATURE = inspect.signature(FRONT_DOOR.fit)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from precise import expansion
 
-from tallbayes.compiled import compiled, exp, exp_negative, log, log1p_unit, normal_excess, normal_fraction
+from tallbayes.families.compiled import compiled, exp, exp_negative, log, log1p_unit, normal_excess, normal_fraction
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")

@@ -14,12 +14,12 @@ from harness import FALSE_ALARM, Quadrature, skewed_model
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.combine import average, noise, product
-from tallbayes.diagnostics import ess, mcse
-from tallbayes.kernels import Streams
-from tallbayes.kernels.consensus import Consensus, ShardError, on_each
-from tallbayes.rows import MemoryRows
-from tallbayes.sharding import deal
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.sharding import deal
+from tallbayes.sampling.combine import average, noise, product
+from tallbayes.sampling.consensus import Consensus, ShardError, on_each
+from tallbayes.sampling.diagnostics import ess, mcse
+from tallbayes.sampling.kernel import Streams
 
 QUIET = {"seed": 1, "progress": False}
 

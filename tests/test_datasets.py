@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tallbayes import datasets
-from tallbayes.datasets import fetch_member, load_bank, load_flights, simulate_loans, simulate_mars
+from tallbayes.data import datasets
+from tallbayes.data.datasets import fetch_member, load_bank, load_flights, simulate_loans, simulate_mars
 
 NUMERIC = ["first_payment", "fico", "dti", "upb"]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from tallbayes.diagnostics import diagnose, edpm, ess, mcse, problems, r_hat
+from tallbayes.sampling.diagnostics import diagnose, edpm, ess, mcse, problems, r_hat
 
 
 def autoregressive(phi, chains=4, draws=2_000, parameters=50, seed=0):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from precise import TAGS, expansion, third
 
-from tallbayes.compiled import compiled
 from tallbayes.families import Bernoulli, Binomial, Logit, Poisson, cloglog, logit, probit, resolve, to_json
+from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import bound3
 from tallbayes.families.terms import third as compiled_third
 from tallbayes.families.terms import value as compiled_value
-from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 EPS = np.finfo(float).eps
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (0.0, 3.0))]

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tallbayes.formula import MAX_LEVELS, Formula
-from tallbayes.group_term import cut
+from tallbayes.data.formula import MAX_LEVELS, Formula
+from tallbayes.data.group_term import cut
 
 ROWS = 300
 rng = np.random.default_rng(1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tallbayes as tb
-from tallbayes.freddie_mac import find_files, load_loans
+from tallbayes.data.freddie_mac import find_files, load_loans
 
 
 def loan(number, fico="700", month="200903", first="N", dti="30", upb="200000", bank="BANK A"):

@@ -6,7 +6,7 @@ import pytest
 
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal, StudentT
+from tallbayes.models.priors import Normal, StudentT
 
 # A sum over n rows errs by less than 1,000 eps times the sum of its terms' sizes (test_rows says why).
 ROUNDING = 1000 * np.finfo(float).eps

@@ -7,7 +7,7 @@ import pytest
 from hierarchy import model_named
 from scipy import integrate, stats
 
-from tallbayes.rows import MemoryRows
+from tallbayes.rows.memory import MemoryRows
 
 NAMES = ["logit", "weighted", "probit", "poisson", "intercept"]
 FALSE_ALARM = 1e-6

@@ -11,16 +11,16 @@ from harness import FALSE_ALARM
 from scipy import stats
 from scipy.special import expit
 
-from tallbayes.arrow import Expansion, gaussian
 from tallbayes.families import LINKS, Binomial, Poisson
 from tallbayes.families.poisson import Log
-from tallbayes.group_mode import CLOSE, STAYS, GroupMode, find_group_mode, group_facts
-from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.mode import PILOT_ROWS, SeparationWarning
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.priors import Normal, StudentT
-from tallbayes.rowmath import SERIAL, block_length
-from tallbayes.rows import Derivatives, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.groups.arrow import Expansion, gaussian
+from tallbayes.groups.mode import CLOSE, STAYS, GroupMode, find_group_mode, group_facts
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.models.mode import PILOT_ROWS, SeparationWarning
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.passes import SERIAL, block_length
 
 TAGS = {"poisson": Log()} | {link: kind() for link, kind in LINKS.items()}
 

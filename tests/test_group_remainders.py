@@ -13,15 +13,15 @@ from precise import TAGS
 from precise import remainder as precise_remainder
 from test_remainders import applied, bounds_all, differences_all, remainders_all, thirds_all
 
-from tallbayes.arrow import Expansion, gaussian
 from tallbayes.families import logit
-from tallbayes.group_remainders import Always, Drawn, GroupRemainders
-from tallbayes.group_scale import HalfNormal
-from tallbayes.kernels.grouped_loop import always_remainders
-from tallbayes.kernels.thinned_loop import distance_bound
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.remainders import SLACK
-from tallbayes.rows import MemoryRows
+from tallbayes.groups.arrow import Expansion, gaussian
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.remainders import Always, Drawn, GroupRemainders
+from tallbayes.groups.scale import HalfNormal
+from tallbayes.groups.thinned_loop import always_remainders
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import SLACK
+from tallbayes.sampling.thinned_loop import distance_bound
 
 SIZES = [40, 1, 0, 7, 250, 1]
 EFFECTS = len(SIZES)

@@ -7,9 +7,9 @@ import pytest
 from harness import FALSE_ALARM
 from scipy import integrate, optimize, stats
 
-from tallbayes import group_scale
-from tallbayes.compiled import compiled
-from tallbayes.group_scale import (
+from tallbayes.families.compiled import compiled
+from tallbayes.groups import scale as group_scale
+from tallbayes.groups.scale import (
     HalfCauchy,
     HalfNormal,
     InverseSquare,

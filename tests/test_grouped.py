@@ -21,20 +21,22 @@ from hierarchy import Interpreted, make, mode_of, model_named
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes import rowmath
-from tallbayes.group_remainders import GroupRemainders
-from tallbayes.kernels import Streams, grouped_loop, shape
-from tallbayes.kernels.grouped import Grouped
-from tallbayes.kernels.grouped_loop import Place, Work
-from tallbayes.kernels.metropolis import Metropolis
-from tallbayes.kernels.thinned_loop import DONE, Moves
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.methods import make_kernel
-from tallbayes.mode import SeparationWarning
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.proposals import GroupSweep, Move
-from tallbayes.surrogates import build
-from tallbayes.surrogates.subsample import Stratified, Subsample
+from tallbayes.groups import thinned_loop as grouped_loop
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.remainders import GroupRemainders
+from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned_loop import Place, Work
+from tallbayes.models.mode import SeparationWarning
+from tallbayes.rows import passes
+from tallbayes.sampling import shape
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.methods import make_kernel
+from tallbayes.sampling.metropolis import Metropolis
+from tallbayes.sampling.proposals import GroupSweep, Move
+from tallbayes.sampling.subsample import Stratified, Subsample
+from tallbayes.sampling.surrogate import build
+from tallbayes.sampling.thinned_loop import DONE, Moves
+from tallbayes.sampling.two_stage import TwoStage
 
 CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
@@ -698,13 +700,13 @@ def shifted_rows(monkeypatch) -> list[int]:
     """Rows that the compiled loops were asked to shift, with the number of chains, at both points."""
     asked: list[int] = []
     for name in ("block_shifted_values", "shifted_values"):
-        right = getattr(rowmath, name)
+        right = getattr(passes, name)
 
         def counted(*arguments, right=right):
             asked.append(2 * (arguments[7] - arguments[6]) * arguments[4].size)
             return right(*arguments)
 
-        monkeypatch.setattr(rowmath, name, counted)
+        monkeypatch.setattr(passes, name, counted)
     return asked
 
 

@@ -20,17 +20,20 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.flat import flat_directions, pivots_of
-from tallbayes.group_mode import find_group_mode
-from tallbayes.kernels import Streams, grouped_loop, grouped_setup, shape, thinned, thinned_loop
-from tallbayes.kernels.tails import unreached, warn_of_tails
-from tallbayes.kernels.thinned_loop import Moves
-from tallbayes.kernels.thinned_setup import expand
-from tallbayes.mode import TailWarning, find_mode
+from tallbayes.groups import thinned_loop as grouped_loop
+from tallbayes.groups import thinned_setup as grouped_setup
+from tallbayes.groups.mode import find_group_mode
+from tallbayes.groups.model import Hierarchical
+from tallbayes.models.flat import flat_directions, pivots_of
 from tallbayes.models.glm import GLM
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.priors import Normal, StudentT
-from tallbayes.rows import Derivatives
+from tallbayes.models.mode import TailWarning, find_mode
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows.memory import Derivatives
+from tallbayes.sampling import shape, thinned, thinned_loop
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.tails import unreached, warn_of_tails
+from tallbayes.sampling.thinned_loop import Moves
+from tallbayes.sampling.thinned_setup import expand
 
 CHAINS, DRAWS = 100, 600
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.group_mode import find_group_mode
+from tallbayes.groups.mode import find_group_mode
 
 FORMULA = "y ~ x + (1 | bank)"
 # Some thirty means and sds are compared, in three tests: false-alarm rate 1e-6 in all.

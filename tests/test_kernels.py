@@ -9,13 +9,13 @@ import harness
 import numpy as np
 import pytest
 
-from tallbayes.kernels import metropolis, two_stage
-from tallbayes.kernels.metropolis import Metropolis
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.proposals import Independence, Mixture, OneAtATime, RandomWalk
-from tallbayes.surrogates import build
-from tallbayes.surrogates.subsample import CaseControl, Subsample
-from tallbayes.surrogates.taylor import Taylor
+from tallbayes.sampling import metropolis, two_stage
+from tallbayes.sampling.metropolis import Metropolis
+from tallbayes.sampling.proposals import Independence, Mixture, OneAtATime, RandomWalk
+from tallbayes.sampling.subsample import CaseControl, Subsample
+from tallbayes.sampling.surrogate import build
+from tallbayes.sampling.taylor import Taylor
+from tallbayes.sampling.two_stage import TwoStage
 
 CHAINS = 6_000
 STEPS = 6
@@ -189,9 +189,9 @@ def test_a_subchain_in_fixed_order_fails():
 
 
 def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
-    from tallbayes import rowmath
+    from tallbayes.rows import passes
 
-    monkeypatch.setattr(rowmath, "block_move", lambda *arguments: None)
+    monkeypatch.setattr(passes, "block_move", lambda *arguments: None)
     assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 

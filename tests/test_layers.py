@@ -1,4 +1,4 @@
-"""A file of the package imports only from files above it, and some habits are kept out of all of them."""
+"""A room of the package imports only from rooms before it, and some habits are kept out of all of them."""
 
 import ast
 from pathlib import Path
@@ -7,86 +7,47 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "tallbayes"
 
-# One direction. A folder is one entry: its files may import one another.
-ORDER = [
-    "compiled",
-    "phases",
-    "systematic",
+# One direction: a room imports from itself and from rooms before it.
+ROOMS = [
     "data",
-    "group_term",
-    "formula",
     "families",
-    "priors",
-    "tangents",
-    "group_scale",
-    "rowmath",
-    "calibration",
-    "basis",
-    "partition",
-    "sheet",
-    "spline_track",
-    "urn",
-    "remainders",
-    "group_remainders",
-    "group_given",
-    "track",
     "rows",
-    "sharding",
-    "likelihood",
-    "flat",
     "models",
-    "mode",
-    "arrow",
-    "group_mode",
-    "surrogates",
-    "estimators",
-    "proposals",
-    "kernels",
-    "check",
-    "combine",
-    "spline_warmup",
-    "warmup",
-    "batched",
-    "diagnostics",
-    "chains",
-    "predict",
-    "result",
-    "spline_effects",
-    "spline_result",
-    "compare",
-    "drawing",
-    "group_plots",
-    "speed_plots",
-    "spline_plots",
+    "sampling",
+    "results",
+    "groups",
+    "splines",
     "plots",
-    "page",
-    "report",
-    "freddie_mac",
-    "datasets",
-    "methods",
     "fit",
-    "classifier",
     "paper",
     "cli",
 ]
-# Imports that point down, allowed inside a function only.
-LATE = {("result", "plots"), ("result", "report"), ("result", "spline_result")}
+
+# What still looks ahead; the list only ever gets shorter.
+NOT_YET: dict[str, set[str]] = {
+    "results/fit.py": {"splines"},
+    "results/report.py": {"plots", "splines"},
+    "rows/memory.py": {"groups", "splines"},
+    "sampling/combine.py": {"groups"},
+    "sampling/kernel.py": {"splines"},
+    "sampling/methods.py": {"groups", "results", "splines"},
+    "sampling/proposals.py": {"groups"},
+    "sampling/subsample.py": {"groups"},
+    "sampling/surrogate.py": {"groups"},
+    "sampling/taylor.py": {"groups"},
+    "sampling/warmup.py": {"groups", "splines"},
+    "splines/classifier.py": {"fit"},
+}
 
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def layer(file):
+def room(file):
     return file.removesuffix(".py").split("/")[0]
 
 
 def imports(tree, file):
-    """(layer imported, whether inside a function, line) for each import of the package's own files."""
-    inside = {
-        child
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.walk(node)
-    }
+    """(room imported, line) for each import of the package's own files."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -100,16 +61,14 @@ def imports(tree, file):
         for name in names:
             parts = name.split(".")
             if parts[0] == "tallbayes":
-                yield parts[1] if len(parts) > 1 else "__init__", node in inside, node.lineno
+                yield parts[1] if len(parts) > 1 else "__init__", node.lineno
 
 
 def trespasses(source, file):
     """The imports of a file that its place in the order forbids."""
-    own = layer(file)
-    for other, inside, line in imports(ast.parse(source), file):
-        if other == own or ((own, other) in LATE and inside):
-            continue
-        if other not in ORDER or ORDER.index(other) > ORDER.index(own):
+    own = room(file)
+    for other, line in imports(ast.parse(source), file):
+        if other not in ROOMS or ROOMS.index(other) > ROOMS.index(own):
             yield f"{file}:{line} imports {other}"
 
 
@@ -126,14 +85,15 @@ def bad_habits(source, file):
 
 
 def test_every_file_has_a_place():
-    assert {layer(file) for file in FILES} - {"__init__"} <= set(ORDER), "add the new file to ORDER"
+    assert {room(file) for file in FILES} - {"__init__"} <= set(ROOMS), "this file is in no room"
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_imports_from_above_only(file):
     if file == "__init__.py":
         return  # the public names, from anywhere
-    assert list(trespasses(FILES[file].read_text(), file)) == []
+    found = {line.rsplit(" ", 1)[1] for line in trespasses(FILES[file].read_text(), file)}
+    assert found == NOT_YET.get(file, set())
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -144,17 +104,15 @@ def test_no_bad_habits(file):
 @pytest.mark.parametrize(
     ("file", "source", "found"),
     [
-        ("rows.py", "from tallbayes import rowmath", []),
-        ("rows.py", "from tallbayes import rowmath, mode", ["rows.py:1 imports mode"]),
-        ("rows.py", "import tallbayes.mode as m", ["rows.py:1 imports mode"]),
-        ("rows.py", "from .mode import Mode", ["rows.py:1 imports mode"]),
-        ("models/glm.py", "from ..kernels import decide", ["models/glm.py:1 imports kernels"]),
+        ("rows/memory.py", "from tallbayes.rows import passes", []),
+        ("rows/memory.py", "from tallbayes.families import Logit", []),
+        ("rows/memory.py", "from tallbayes import families, models", ["rows/memory.py:1 imports models"]),
+        ("rows/memory.py", "import tallbayes.models.mode as m", ["rows/memory.py:1 imports models"]),
+        ("rows/memory.py", "from ..models.mode import Mode", ["rows/memory.py:1 imports models"]),
         ("models/glm.py", "from . import other\nfrom .other import f", []),
-        ("rows.py", "def f():\n    from tallbayes.models.glm import GLM", ["rows.py:2 imports models"]),
-        ("rows.py", "from tallbayes import Fit", ["rows.py:1 imports Fit"]),
-        ("rows.py", "import tallbayes", ["rows.py:1 imports __init__"]),
-        ("result.py", "def f():\n    from tallbayes.plots import trace", []),
-        ("result.py", "from tallbayes.plots import trace", ["result.py:1 imports plots"]),
+        ("rows/a.py", "def f():\n    from tallbayes.models.glm import GLM", ["rows/a.py:2 imports models"]),
+        ("rows/a.py", "from tallbayes import Fit", ["rows/a.py:1 imports Fit"]),
+        ("rows/a.py", "import tallbayes", ["rows/a.py:1 imports __init__"]),
     ],
 )
 def test_the_test_sees_trespasses(file, source, found):

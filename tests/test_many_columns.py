@@ -13,13 +13,13 @@ from harness import FALSE_ALARM
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes import methods
 from tallbayes.families import Logit
-from tallbayes.kernels import Streams, metropolis, thinned_setup, two_stage
-from tallbayes.mode import Mode, find_mode
-from tallbayes.remainders import TRIANGLE, Remainders
-from tallbayes.rows import MemoryRows
-from tallbayes.warmup import tune
+from tallbayes.models.mode import Mode, find_mode
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import TRIANGLE, Remainders
+from tallbayes.sampling import methods, metropolis, thinned_setup, two_stage
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.warmup import tune
 
 COLUMNS, ROWS, CHAINS = TRIANGLE + 2, 1_501, 800
 KINDS = {"thinned": 20, "all rows thinned": 10, "two-stage": 10, "corrected": 5, "mh": 60, "one-at-a-time": 5}

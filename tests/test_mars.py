@@ -8,11 +8,11 @@ import pytest
 from scipy.special import expit
 
 import tallbayes as tb
-from tallbayes.diagnostics import ess
-from tallbayes.kernels import Draws, Streams
-from tallbayes.kernels.reversible_jump_loop import COEFFICIENTS
-from tallbayes.spline_warmup import _length, _shares
-from tallbayes.warmup import tune
+from tallbayes.sampling.diagnostics import ess
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.warmup import tune
+from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
+from tallbayes.splines.warmup import _length, _shares
 
 
 def data(rows: int = 1_500, seed: int = 0) -> pd.DataFrame:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import tallbayes as tb
-from tallbayes.kernels import Streams, thinned_setup
-from tallbayes.kernels.metropolis import Metropolis
-from tallbayes.kernels.thinned import Thinned
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.warmup import tune
+from tallbayes.sampling import thinned_setup
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.metropolis import Metropolis
+from tallbayes.sampling.thinned import Thinned
+from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.warmup import tune
 
 
 def simulated(rows: int, columns: int, share: float = 0.3, slopes: float = 0.3) -> tb.GLM:

@@ -9,10 +9,10 @@ from scipy.optimize import linprog, minimize
 from scipy.special import expit
 
 from tallbayes.families import Bernoulli, Binomial, Poisson
-from tallbayes.mode import CONVERGED, PILOT_ROWS, SeparationWarning, find_mode
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal, StudentT
-from tallbayes.rows import MemoryRows
+from tallbayes.models.mode import CONVERGED, PILOT_ROWS, SeparationWarning, find_mode
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows.memory import MemoryRows
 
 
 def rng(seed=1):

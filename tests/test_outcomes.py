@@ -6,10 +6,10 @@ from scipy.special import expit
 from scipy.stats import binom
 
 import tallbayes as tb
-from tallbayes import calibration
-from tallbayes.calibration import calibrate, sums
 from tallbayes.families import Bernoulli, Poisson
-from tallbayes.result import example, load
+from tallbayes.results.fit import example, load
+from tallbayes.rows import calibration
+from tallbayes.rows.calibration import calibrate, sums
 
 FALSE_ALARM = 1e-4
 

@@ -3,8 +3,8 @@ import re
 import pandas as pd
 import pytest
 
-from tallbayes import page
-from tallbayes.drawing import COLOURS, make_figure
+from tallbayes.results import page
+from tallbayes.results.figure import COLOURS, make_figure
 
 
 def test_words_are_escaped():

@@ -9,7 +9,7 @@ from browser import chromium, opened, overflow
 
 from tallbayes import paper
 from tallbayes.paper import bank, experiment, hierarchical, loans, mars
-from tallbayes.result import example
+from tallbayes.results.fit import example
 
 LOANS = loans.Size(60_000, 6_000, 3_000, dict.fromkeys(loans.SAID, 250) | {"consensus": 60, "both": 60}, 150)
 BANKS = hierarchical.Size(60_000, dict.fromkeys(hierarchical.METHODS, 250) | {"consensus": 60}, 150)

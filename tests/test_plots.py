@@ -3,9 +3,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tallbayes import plots
-from tallbayes.calibration import calibrate, sums
 from tallbayes.families import Bernoulli
-from tallbayes.result import example
+from tallbayes.results.fit import example
+from tallbayes.rows.calibration import calibrate, sums
 
 
 def rendered(figure):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.priors import DEFAULT, Normal, Prior, StudentT
+from tallbayes.models.priors import DEFAULT, Normal, Prior, StudentT
 
 EPS = np.finfo(float).eps
 NAMES = ["Intercept", "fico", "dti"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.proposals import Independence, Mixture, OneAtATime, RandomWalk
+from tallbayes.sampling.proposals import Independence, Mixture, OneAtATime, RandomWalk
 
 P, CHAINS = 3, 6
 CENTER = np.array([1.0, -2.0, 0.5])

@@ -5,13 +5,13 @@ import pytest
 from precise import TAGS
 from precise import remainder as precise_remainder
 
-from tallbayes import remainders as module
-from tallbayes.compiled import compiled
 from tallbayes.families import Logit, logit
+from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import bound3, third
-from tallbayes.kernels.thinned_loop import distance_bound
-from tallbayes.remainders import SLACK, TRIANGLE, difference, remainder
-from tallbayes.rows import MemoryRows
+from tallbayes.rows import remainders as module
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import SLACK, TRIANGLE, difference, remainder
+from tallbayes.sampling.thinned_loop import distance_bound
 
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (2.0,))]
 

@@ -7,9 +7,9 @@ import pytest
 from browser import chromium, opened, overflow
 
 import tallbayes as tb
-from tallbayes import report
-from tallbayes.result import example
-from tallbayes.spline_result import example_mars
+from tallbayes.results import report
+from tallbayes.results.fit import example
+from tallbayes.splines.result import example_mars
 
 WIDTHS = {"desktop": 1280, "phone": 390}
 

@@ -9,12 +9,12 @@ import pytest
 import xarray as xr
 from scipy import special, stats
 
-from tallbayes import diagnostics
-from tallbayes.compare import compare, compare_parameters
+from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Binomial, Poisson
-from tallbayes.formula import Formula
-from tallbayes.predict import GroupEffects
-from tallbayes.result import ATTRIBUTE, Fit, check_writable, example, load
+from tallbayes.results.compare import compare, compare_parameters
+from tallbayes.results.fit import ATTRIBUTE, Fit, check_writable, example, load
+from tallbayes.results.predict import GroupEffects
+from tallbayes.sampling import diagnostics
 
 COLUMNS = [
     "mean",
@@ -179,9 +179,9 @@ def test_predictions_are_those_of_numpy_whatever_the_chunks(monkeypatch):
     table = fit.predict(frame)
     assert table.columns.tolist() == ["mean", "eti94_lb", "eti94_ub"]
     np.testing.assert_allclose(table, expected(fit, frame, frame["fico"], frame["bank"]), rtol=1e-12)
-    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 40
+    monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 40
     pd.testing.assert_frame_equal(fit.predict(frame), table)
-    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 1)
+    monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 1)
     pd.testing.assert_frame_equal(fit.predict(frame), table)
 
 
@@ -428,7 +428,7 @@ def test_known_groups_are_predicted_with_their_draws(monkeypatch):
     np.testing.assert_allclose(fit.predict(new, seed=5), table, rtol=1e-12)
     stranger = pd.concat([pd.DataFrame({"x": [0.0] * 3, "bank": [8, 9, 8]}), new])
     np.testing.assert_allclose(fit.predict(stranger)[3:], table, rtol=1e-12)
-    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 50
+    monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 2_100)  # 7 rows, which do not divide 50
     np.testing.assert_allclose(fit.predict(new), table, rtol=1e-12)
     np.testing.assert_allclose(fit.predict(stranger.iloc[::-1])[:-3][::-1], table, rtol=1e-12)
 
@@ -463,7 +463,7 @@ def test_new_groups_depend_on_the_seed_and_their_name_alone(monkeypatch):
     other = fit.predict(new, seed=1)
     changed = (np.abs(other / table - 1) > 1e-9).any(axis=1)
     assert changed.tolist() == (~new["bank"].isin(LEVELS)).tolist()
-    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 2_100)
+    monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 2_100)
     pd.testing.assert_frame_equal(fit.predict(new), table, rtol=1e-12)
     with pytest.raises(ValueError, match="seed must be 0 or more"):
         fit.predict(new, seed=-1)
@@ -490,7 +490,7 @@ def test_predictions_of_groups_are_made_in_slices(monkeypatch):
     fit, seen = example(groups=200, chains=1, draws=50), []
     new = {"fico": np.zeros(1_000), "bank": [f"b{i:03}" for i in range(1_000)]}  # 799 of them are new
     whole = fit.predict(new)
-    monkeypatch.setattr("tallbayes.predict.PREDICTED_AT_ONCE", 5_000)
+    monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 5_000)
     of = GroupEffects.of
     monkeypatch.setattr(GroupEffects, "of", lambda self, rows: seen.append(of(self, rows)) or seen[-1])
     pd.testing.assert_frame_equal(fit.predict(new), whole, rtol=1e-12)

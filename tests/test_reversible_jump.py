@@ -16,19 +16,20 @@ from harness import FALSE_ALARM
 from scipy import stats
 from test_calibration import uniformity
 
-from tallbayes.basis import KNOT, SIGN, VARIABLE, WIDTH
-from tallbayes.kernels import Draws, Streams, reversible_jump
-from tallbayes.kernels import reversible_jump_setup as setup
-from tallbayes.kernels.reversible_jump import ReversibleJump, _on
-from tallbayes.kernels.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
-from tallbayes.kernels.reversible_jump_setup import at_reference
 from tallbayes.models.glm import GLM
-from tallbayes.models.mars import MARS, splines
-from tallbayes.priors import Normal
-from tallbayes.rows import MemoryRows
-from tallbayes.sheet import Sheet, Sheets
-from tallbayes.surrogates.cells import Cells
-from tallbayes.warmup import tune
+from tallbayes.models.priors import Normal
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.warmup import tune
+from tallbayes.splines import reversible_jump
+from tallbayes.splines import reversible_jump_setup as setup
+from tallbayes.splines.basis import KNOT, SIGN, VARIABLE, WIDTH
+from tallbayes.splines.cells import Cells
+from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.reversible_jump import ReversibleJump, _on
+from tallbayes.splines.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
+from tallbayes.splines.reversible_jump_setup import at_reference
+from tallbayes.splines.sheet import Sheet, Sheets
 
 CHAINS, STEPS = 1_200, 4
 FAST = ("plain", "plain-joint", "subsample", "cells")
@@ -358,7 +359,7 @@ def test_draws_have_the_same_bits_for_any_number_of_threads(monkeypatch):
 
 @pytest.mark.parametrize("how", ["plain", "subsample", "cells"])
 def test_rows_are_counted_as_they_pass(monkeypatch, how):
-    from tallbayes import spline_track
+    from tallbayes.splines import track as spline_track
 
     model = small.larger_model()
     kernel, rng, passed = small.kernel_for(model, how), Streams.spawn(3, 2), []

@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from tallbayes import rows as rows_module
 from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
-from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows import memory as rows_module
+from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 ROUNDING = 1000 * np.finfo(float).eps
 VALUE, ALL = LogLikelihood(Logit()), LogLikelihoodDerivatives(Logit())

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tallbayes.families import Poisson
-from tallbayes.group_mode import find_group_mode
-from tallbayes.kernels import grouped_setup, thinned_setup
-from tallbayes.kernels.thinned_setup import expand, require_every_row
+from tallbayes.groups import thinned_setup as grouped_setup
+from tallbayes.groups.mode import find_group_mode
+from tallbayes.groups.model import Hierarchical
 from tallbayes.models.glm import GLM
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.priors import Normal
-from tallbayes.systematic import scattered
+from tallbayes.models.priors import Normal
+from tallbayes.rows.subsample import scattered
+from tallbayes.sampling import thinned_setup
+from tallbayes.sampling.thinned_setup import expand, require_every_row
 
 
 def random_problem(seed: int, given: bool) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from tallbayes.kernels import shape
+from tallbayes.sampling import shape
 
 LEVELS = {
     "normal": -0.5 * shape.KNOTS**2,

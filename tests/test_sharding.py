@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallbayes.rows import MemoryRows
-from tallbayes.sharding import FEW_EVENTS, deal
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.sharding import FEW_EVENTS, deal
 
 RNG = np.random.default_rng
 

@@ -9,15 +9,27 @@ from harness import FALSE_ALARM
 from scipy import optimize, stats
 from scipy.special import expit, log_expit
 
-from tallbayes import basis as bases_of
-from tallbayes.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, draw_basis, fill, vary_basis
-from tallbayes.kernels import joint
-from tallbayes.kernels.reversible_jump import _on
-from tallbayes.kernels.reversible_jump_setup import at_reference
-from tallbayes.models.mars import MARS, splines
-from tallbayes.partition import Partition, cut
-from tallbayes.sheet import Sheet, aim, fill_sheet, log_likelihood
-from tallbayes.spline_effects import SUBSETS, effect, subset_means, total_effects
+from tallbayes.splines import basis as bases_of
+from tallbayes.splines import joint
+from tallbayes.splines.basis import (
+    DEGREE,
+    KNOT,
+    MEAN,
+    SD,
+    SIGN,
+    VARIABLE,
+    WIDTH,
+    Reference,
+    draw_basis,
+    fill,
+    vary_basis,
+)
+from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
+from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.partition import Partition, cut
+from tallbayes.splines.reversible_jump import _on
+from tallbayes.splines.reversible_jump_setup import at_reference
+from tallbayes.splines.sheet import Sheet, aim, fill_sheet, log_likelihood
 
 
 def reference_of(rows: int = 60, d: int = 4, degree: int = 3, fewest: int = 5, seed: int = 0) -> Reference:

@@ -6,10 +6,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 import tallbayes as tb
-from tallbayes import spline_plots
-from tallbayes.drawing import COLOURS
-from tallbayes.result import example
-from tallbayes.spline_result import example_mars
+from tallbayes.results.figure import COLOURS
+from tallbayes.results.fit import example
+from tallbayes.splines import plots as spline_plots
+from tallbayes.splines.result import example_mars
 
 
 def rendered(figure):

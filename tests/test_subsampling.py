@@ -12,10 +12,11 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.diagnostics import mcse
-from tallbayes.estimators import spline
-from tallbayes.kernels import Streams, subsampling_loop
-from tallbayes.kernels.subsampling import BLOCKS, State, Subsampling
+from tallbayes.sampling import subsampling_loop
+from tallbayes.sampling.diagnostics import mcse
+from tallbayes.sampling.estimators import spline
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.subsampling import BLOCKS, State, Subsampling
 
 QUIET = {"seed": 1, "progress": False}
 PROXIES = {"taylor": tb.TaylorProxy(60), "spline": tb.SplineProxy(60, points=80)}

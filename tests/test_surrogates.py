@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tallbayes.mode import find_mode
 from tallbayes.models.glm import GLM
-from tallbayes.rows import MemoryRows
-from tallbayes.surrogates import Custom, build
-from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
-from tallbayes.surrogates.taylor import RADIUS, Taylor
+from tallbayes.models.mode import find_mode
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
+from tallbayes.sampling.surrogate import Custom, build
+from tallbayes.sampling.taylor import RADIUS, Taylor
 
 # A sum over n rows errs by less than 1,000 eps times the sum of its terms' sizes (test_rows says why).
 ROUNDING = 1000 * np.finfo(float).eps

@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes import remainders
 from tallbayes.families import Bernoulli, Poisson
-from tallbayes.kernels import Streams, shape, thinned, thinned_loop
-from tallbayes.kernels.thinned import Thinned
-from tallbayes.kernels.thinned_loop import Moves
-from tallbayes.kernels.thinned_setup import expand
-from tallbayes.mode import SeparationWarning
 from tallbayes.models.glm import GLM
-from tallbayes.priors import Normal, StudentT
-from tallbayes.urn import Pool, Urn
+from tallbayes.models.mode import SeparationWarning
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows import remainders
+from tallbayes.rows.urn import Pool, Urn
+from tallbayes.sampling import shape, thinned, thinned_loop
+from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.thinned import Thinned
+from tallbayes.sampling.thinned_loop import Moves
+from tallbayes.sampling.thinned_setup import expand
 
 CHAINS, STEPS = 3_000, 6
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 from numba import prange
 
-from tallbayes.compiled import ONE_PASS, compiled
+from tallbayes.families.compiled import ONE_PASS, compiled
 
 MODULES = {"omp": "omppool", "workqueue": "workqueue", "tbb": "tbbpool"}
 
@@ -26,7 +26,7 @@ import numpy as np
 
 import tallbayes as tb
 from tallbayes.families import Logit
-from tallbayes.rows import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 rng, n = np.random.default_rng(1), 150_000
 x, y = rng.normal(size=(3, n)).round(1), (rng.random(n) < 0.3).astype(float)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.urn import Urn
+from tallbayes.rows.urn import Urn
 
 LENGTH = 64  # rows in a block, so that a few hundred rows have several
 

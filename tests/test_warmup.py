@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes import warmup
-from tallbayes.kernels import Streams
+from tallbayes.sampling import warmup
+from tallbayes.sampling.kernel import Streams
 
 
 def gaussian_like(rows: int = 20_000, columns: int = 3, seed: int = 0) -> tb.GLM:

@@ -16,7 +16,7 @@ import pandas as pd
 import tallbayes as tb
 from benchmarks import loans, scaling
 from benchmarks.peers.ours import METHODS
-from tallbayes.diagnostics import ess, mcse
+from tallbayes.sampling.diagnostics import ess, mcse
 
 HERE = Path(__file__).parent
 PEERS_PYTHON = HERE.parents[1] / ".venv-peers" / "bin" / "python"

@@ -20,7 +20,7 @@ import pandas as pd
 import tallbayes as tb
 from benchmarks.hierarchical import COMPILE_DRAWS, FLIGHTS, apart, simulate_groups, timed_fit
 from benchmarks.peers.__main__ import PEERS_PYTHON, compete, save, show
-from tallbayes.diagnostics import ess
+from tallbayes.sampling.diagnostics import ess
 
 KINDS = ("centred", "noncentred", "scaled")
 AGREE = ("means |z|", "means rms z", "sds |z|", "sds rms z")

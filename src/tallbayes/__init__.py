@@ -2,30 +2,31 @@
 
 from typing import Any
 
-from tallbayes import datasets, plots
-from tallbayes.compare import compare, compare_parameters
-from tallbayes.estimators import SplineProxy, TaylorProxy
+from tallbayes import plots
+from tallbayes.data import datasets
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.fit import fit, sample
-from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.kernels.consensus import Consensus, ShardError
-from tallbayes.kernels.grouped import Grouped
-from tallbayes.kernels.metropolis import Metropolis
-from tallbayes.kernels.reversible_jump import ReversibleJump
-from tallbayes.kernels.subsampling import Subsampling
-from tallbayes.kernels.thinned import Thinned
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.methods import make_kernel
-from tallbayes.mode import SeparationWarning, TailWarning, find_mode
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.groups.thinned import Grouped
 from tallbayes.models.glm import GLM
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.models.mars import MARS
-from tallbayes.priors import Normal, StudentT
-from tallbayes.result import Fit, load
-from tallbayes.spline_result import MARSFit
-from tallbayes.surrogates.cells import Cells
-from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
-from tallbayes.surrogates.taylor import Taylor
+from tallbayes.models.mode import SeparationWarning, TailWarning, find_mode
+from tallbayes.models.priors import Normal, StudentT
+from tallbayes.results.compare import compare, compare_parameters
+from tallbayes.results.fit import Fit, load
+from tallbayes.sampling.consensus import Consensus, ShardError
+from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+from tallbayes.sampling.methods import make_kernel
+from tallbayes.sampling.metropolis import Metropolis
+from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
+from tallbayes.sampling.subsampling import Subsampling
+from tallbayes.sampling.taylor import Taylor
+from tallbayes.sampling.thinned import Thinned
+from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.splines.cells import Cells
+from tallbayes.splines.model import MARS
+from tallbayes.splines.result import MARSFit
+from tallbayes.splines.reversible_jump import ReversibleJump
 
 __version__ = "0.1.0"
 
@@ -76,7 +77,7 @@ def __getattr__(name: str) -> Any:
     """MARSClassifier is imported when it is asked for: it needs scikit-learn, which is optional and slow to import."""
     if name == "MARSClassifier":
         try:
-            from tallbayes.classifier import MARSClassifier
+            from tallbayes.splines.classifier import MARSClassifier
         except ModuleNotFoundError as error:
             raise ImportError('tb.MARSClassifier needs scikit-learn: pip install "tallbayes[sklearn]"') from error
         return MARSClassifier

@@ -19,12 +19,12 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tallbayes.estimators import SplineProxy, TaylorProxy
     from tallbayes.families import Family
-    from tallbayes.group_scale import ScalePrior
-    from tallbayes.priors import CoefficientPrior
-    from tallbayes.result import Fit
-    from tallbayes.surrogates import Description
+    from tallbayes.groups.scale import ScalePrior
+    from tallbayes.models.priors import CoefficientPrior
+    from tallbayes.results.fit import Fit
+    from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+    from tallbayes.sampling.surrogate import Description
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -123,7 +123,7 @@ def _priors(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 ) -> CoefficientPrior | dict[str, CoefficientPrior] | None:
     """One prior for all coefficients, or priors by coefficient."""
-    from tallbayes.priors import Normal, StudentT
+    from tallbayes.models.priors import Normal, StudentT
 
     kinds: dict[str, tuple[Callable[..., CoefficientPrior], int]] = {"normal": (Normal, 2), "student_t": (StudentT, 3)}
     found: dict[str, CoefficientPrior] = {}
@@ -153,7 +153,7 @@ def _group_prior(ctx: click.Context, param: click.Parameter, text: str | None) -
     """The prior of the groups' standard deviation that the text describes."""
     if text is None:
         return None
-    from tallbayes.group_scale import HalfCauchy, HalfNormal, InverseSquare
+    from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 
     kinds: dict[str, Callable[[float], ScalePrior]]
     kinds = {"half_cauchy": HalfCauchy, "half_normal": HalfNormal, "inverse_square": InverseSquare}
@@ -169,8 +169,8 @@ def _surrogate(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     """The surrogate that the text describes."""
     if text is None:
         return None
-    from tallbayes.surrogates.subsample import CaseControl, Stratified, Subsample
-    from tallbayes.surrogates.taylor import Taylor
+    from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
+    from tallbayes.sampling.taylor import Taylor
 
     kinds: dict[str, Callable[..., Description]] = {"taylor": Taylor, "case-control": CaseControl}
     kinds |= {"subsample": Subsample, "stratified": Stratified}
@@ -186,7 +186,7 @@ def _estimator(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     """The estimator that the text describes."""
     if text is None:
         return None
-    from tallbayes.estimators import SplineProxy, TaylorProxy
+    from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 
     kinds: dict[str, Callable[[int | None], TaylorProxy | SplineProxy]] = {"taylor": TaylorProxy, "spline": SplineProxy}
     kind, size = found.groups() if (found := ESTIMATOR.fullmatch(text)) else ("", None)
@@ -258,8 +258,8 @@ def fit_command(
         _check_page(report)
 
     from tallbayes.fit import fit
-    from tallbayes.methods import check_options
-    from tallbayes.mode import SeparationWarning, TailWarning
+    from tallbayes.models.mode import SeparationWarning, TailWarning
+    from tallbayes.sampling.methods import check_options
 
     try:
         check_options(**{name: options[name] for name in METHOD_OPTIONS})
@@ -303,7 +303,7 @@ def report_command(fit: Path, out: Path, force: bool) -> None:
     _refuse(out, force)
     _check_page(out)
 
-    from tallbayes.result import load
+    from tallbayes.results.fit import load
 
     load(fit).report(out)
     click.echo(f"report: {out}")
@@ -336,8 +336,8 @@ def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None)
             raise click.UsageError(f"two fits are called {name!r}; name them: a={paths[name]} b={path}")
         paths[name] = path
 
-    from tallbayes.compare import compare, compare_parameters
-    from tallbayes.result import load
+    from tallbayes.results.compare import compare, compare_parameters
+    from tallbayes.results.fit import load
 
     loaded = {name: load(path) for name, path in paths.items()}
     table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)
@@ -364,7 +364,7 @@ def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool)
         raise click.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
     _refuse(out, force)
 
-    from tallbayes.datasets import simulate_loans
+    from tallbayes.data.datasets import simulate_loans
 
     loans = simulate_loans(rows, seed)
     _write(loans, out)
@@ -403,7 +403,7 @@ def _tell(message: str) -> None:
 
 def _refuse(out: Path, force: bool) -> None:
     """Raise OSError if nothing can, or should, be written there."""
-    from tallbayes.result import check_writable
+    from tallbayes.results.fit import check_writable
 
     check_writable(out)
     if out.exists() and not force:

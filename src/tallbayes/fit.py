@@ -8,34 +8,34 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tallbayes import chains as loop
-from tallbayes.calibration import calibrate
-from tallbayes.check import POINTS, seen
-from tallbayes.combine import SAID as COMBINED
-from tallbayes.combine import combine as combine_shards
-from tallbayes.estimators import SplineProxy, TaylorProxy
+from tallbayes.data.formula import Formula
+from tallbayes.data.timing import Phases
 from tallbayes.families import Family
-from tallbayes.formula import Formula
-from tallbayes.group_mode import GroupMode, group_facts
-from tallbayes.group_scale import ScalePrior
-from tallbayes.kernels import Kernel
-from tallbayes.kernels.consensus import Consensus, kernels_of
-from tallbayes.kernels.grouped import Grouped
-from tallbayes.kernels.reversible_jump import ReversibleJump
-from tallbayes.kernels.subsampling import Subsampling
-from tallbayes.kernels.thinned import Thinned
-from tallbayes.kernels.two_stage import TwoStage
-from tallbayes.methods import AnySurrogate, check_options, fresh_seed, make_kernel, seeds
-from tallbayes.mode import SeparationWarning, TailWarning
+from tallbayes.groups.mode import GroupMode, group_facts
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.scale import ScalePrior
+from tallbayes.groups.thinned import Grouped
 from tallbayes.models.glm import GLM
-from tallbayes.models.hierarchical import Hierarchical
-from tallbayes.models.mars import MARS
-from tallbayes.phases import Phases
-from tallbayes.priors import AnyPrior
-from tallbayes.proposals import OneAtATime, RandomWalk
-from tallbayes.result import Fit
-from tallbayes.spline_result import mars_fit
-from tallbayes.surrogates.subsample import Stratified
+from tallbayes.models.mode import SeparationWarning, TailWarning
+from tallbayes.models.priors import AnyPrior
+from tallbayes.results.fit import Fit
+from tallbayes.rows.calibration import calibrate
+from tallbayes.sampling import loop
+from tallbayes.sampling.combine import SAID as COMBINED
+from tallbayes.sampling.combine import combine as combine_shards
+from tallbayes.sampling.consensus import Consensus, kernels_of
+from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+from tallbayes.sampling.importance import POINTS, seen
+from tallbayes.sampling.kernel import Kernel
+from tallbayes.sampling.methods import AnySurrogate, check_options, fresh_seed, make_kernel, seeds
+from tallbayes.sampling.proposals import OneAtATime, RandomWalk
+from tallbayes.sampling.subsample import Stratified
+from tallbayes.sampling.subsampling import Subsampling
+from tallbayes.sampling.thinned import Thinned
+from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.splines.model import MARS
+from tallbayes.splines.result import mars_fit
+from tallbayes.splines.reversible_jump import ReversibleJump
 
 Array = NDArray[np.float64]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.drawing import COLOURS, LINES, chosen, clean, finish, intervals, legend, make_figure, make_panels
-from tallbayes.group_plots import caterpillar
-from tallbayes.result import Fit
-from tallbayes.speed_plots import redpm, seconds, speed
-from tallbayes.spline_plots import effects, importance, interaction
+from tallbayes.groups.plots import caterpillar
+from tallbayes.results.figure import COLOURS, LINES, chosen, clean, finish, intervals, legend, make_figure, make_panels
+from tallbayes.results.fit import Fit
+from tallbayes.results.speed_plots import redpm, seconds, speed
+from tallbayes.splines.plots import effects, importance, interaction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ WIDE = 30.0  # ratio of the largest prediction to the smallest above which scale
 def forest(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     """Draw mean, 50% and 94% interval of each parameter: of those named, or of all coefficients but the intercept.
 
-    >>> from tallbayes.result import example
+    >>> from tallbayes.results.fit import example
     >>> figure = forest(example())
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['fico']
@@ -76,7 +76,7 @@ def calibration(fit: Fit) -> Figure:
 
     If the model holds, 94% of the points lie in the band.
 
-    >>> from tallbayes.result import example
+    >>> from tallbayes.results.fit import example
     >>> calibration(example()).axes[0].get_xlabel()
     'predicted'
     """
@@ -109,7 +109,7 @@ def calibration(fit: Fit) -> Figure:
 def trace(fit: Fit, names: Sequence[str] | None = None, columns: int = 3) -> Figure:
     """Draw the path of each chain, one panel a parameter: those named, or all but the effects of many groups.
 
-    >>> from tallbayes.result import example
+    >>> from tallbayes.results.fit import example
     >>> [panel.get_title() for panel in trace(example(draws=50), ["fico"]).axes]
     ['fico']
     """
@@ -131,7 +131,7 @@ def density(names: Sequence[str] | None = None, columns: int = 4, /, **fits: Fit
 
     The parameters are those named, or all but the effects of many groups; `columns` panels stand side by side.
 
-    >>> from tallbayes.result import example
+    >>> from tallbayes.results.fit import example
     >>> figure = density(mh=example(), two_stage=example(seed=1))
     >>> len(figure.axes), len(figure.axes[0].lines)
     (2, 2)

@@ -18,7 +18,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import INSIDE, OPTIONS, exp, exp_negative, log
+from tallbayes.families.compiled import INSIDE, OPTIONS, exp, exp_negative, log
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.compiled import INSIDE, OPTIONS, exp
+from tallbayes.families.compiled import INSIDE, OPTIONS, exp
 from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
 
 Array = NDArray[np.float64]

@@ -1,1 +1,1 @@
-"""Models: a log-likelihood over rows and a log prior."""
+"""Models: the generalised linear model, its priors, and the mode of its posterior."""

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
-from tallbayes.data import check, read
+from tallbayes.data.formula import Formula
+from tallbayes.data.frames import check, read
+from tallbayes.data.timing import Phases
 from tallbayes.families import Binomial, Family, Poisson
-from tallbayes.formula import Formula
-from tallbayes.likelihood import Direct, Follower
-from tallbayes.phases import Phases
-from tallbayes.priors import AnyPrior, Prior
-from tallbayes.rows import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.priors import AnyPrior, Prior
+from tallbayes.rows.memory import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
 

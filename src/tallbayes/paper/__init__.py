@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from tallbayes import page
 from tallbayes.paper import bank, hierarchical, loans, mars
 from tallbayes.paper.experiment import Experiment, Finding
+from tallbayes.results import page
 
 EXPERIMENTS: dict[str, Any] = {"bank": bank, "loans": loans, "hierarchical": hierarchical, "mars": mars}
 TITLE = "Two-Stage Metropolis-Hastings for Tall Data, reproduced"

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from tallbayes import plots
-from tallbayes.datasets import load_bank
-from tallbayes.diagnostics import ess
-from tallbayes.estimators import SplineProxy
+from tallbayes.data.datasets import load_bank
 from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, few, fit_all, noise, same_posterior
-from tallbayes.result import Fit
-from tallbayes.surrogates.subsample import CaseControl, Subsample
+from tallbayes.results.fit import Fit
+from tallbayes.sampling.diagnostics import ess
+from tallbayes.sampling.estimators import SplineProxy
+from tallbayes.sampling.subsample import CaseControl, Subsample
 
 FORMULA = "y ~ poutcome + log_age + contact + education + marital"
 RARE = ("education[T.illiterate]", "marital[T.unknown]")

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from tallbayes.compare import compare
-from tallbayes.diagnostics import ess, mcse
 from tallbayes.fit import fit
-from tallbayes.result import Fit
+from tallbayes.results.compare import compare
+from tallbayes.results.fit import Fit
+from tallbayes.sampling.diagnostics import ess, mcse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

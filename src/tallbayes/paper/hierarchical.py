@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from tallbayes import plots
-from tallbayes.compare import compare, compare_parameters
-from tallbayes.datasets import LOAN_ROWS
-from tallbayes.group_scale import InverseSquare
+from tallbayes.data.datasets import LOAN_ROWS
+from tallbayes.groups.scale import InverseSquare
 from tallbayes.paper import loans
 from tallbayes.paper.experiment import Experiment, Finding, Steps, fit_all, same_posterior
-from tallbayes.result import Fit
-from tallbayes.surrogates.subsample import Stratified
+from tallbayes.results.compare import compare, compare_parameters
+from tallbayes.results.fit import Fit
+from tallbayes.sampling.subsample import Stratified
 
 FORMULA = loans.FORMULA + " + (1 | bank)"
 PAPERS_PRIOR = InverseSquare(lower=0.01)  # the paper's tau^-2 alone gives no posterior

@@ -12,15 +12,15 @@ import pandas as pd
 from numba import get_num_threads, set_num_threads
 
 from tallbayes import plots
-from tallbayes.compare import compare, compare_parameters
-from tallbayes.datasets import LOAN_ROWS, simulate_loans
-from tallbayes.freddie_mac import load_loans
+from tallbayes.data.datasets import LOAN_ROWS, simulate_loans
+from tallbayes.data.freddie_mac import load_loans
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, fit_all, noise, same_posterior
-from tallbayes.phases import Phases
-from tallbayes.result import Fit
-from tallbayes.rows import LogLikelihood
-from tallbayes.surrogates.subsample import CaseControl
+from tallbayes.results.compare import compare, compare_parameters
+from tallbayes.results.fit import Fit
+from tallbayes.rows.memory import LogLikelihood
+from tallbayes.sampling.subsample import CaseControl
 
 FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
 SHARDS = 14

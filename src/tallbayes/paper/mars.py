@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from tallbayes.datasets import simulate_mars
-from tallbayes.drawing import COLOURS, finish, make_panels
-from tallbayes.kernels import Draws, Streams
-from tallbayes.kernels.reversible_jump import ReversibleJump
-from tallbayes.kernels.reversible_jump_loop import SCALE
-from tallbayes.methods import make_kernel
-from tallbayes.models.mars import MARS, splines
+from tallbayes.data.datasets import simulate_mars
 from tallbayes.paper.experiment import Experiment, Finding, Steps, unwatched
-from tallbayes.surrogates.subsample import Subsample
-from tallbayes.warmup import tune
+from tallbayes.results.figure import COLOURS, finish, make_panels
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.methods import make_kernel
+from tallbayes.sampling.subsample import Subsample
+from tallbayes.sampling.warmup import tune
+from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.reversible_jump import ReversibleJump
+from tallbayes.splines.reversible_jump_loop import SCALE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,134 @@
+"""Random intercepts: eta = X beta + theta_g + offset for a row of group g, with theta_g ~ N(0, tau^2).
+
+A parameter vector is (beta, theta, log tau). All of it but the last touches the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.data.timing import Phases
+from tallbayes.families import Family
+from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior
+from tallbayes.models.glm import GLM
+from tallbayes.models.priors import AnyPrior
+from tallbayes.rows.memory import MemoryRows
+
+Array = NDArray[np.float64]
+
+DEFAULT = HalfCauchy(2.5)
+
+
+class Hierarchical(GLM):
+    """A regression with one random intercept a group: a formula with a term such as (1 | bank).
+
+    `group_prior` is the prior of the effects' standard deviation: `HalfCauchy(2.5)` unless given, `HalfNormal` or
+    `InverseSquare`. All other arguments are those of `GLM`.
+
+    >>> data = {"bank": ["a", "a", "b", "b", "c", "c"], "y": [0, 1, 0, 0, 1, 1]}
+    >>> model = Hierarchical("y ~ 1 + (1 | bank)", data)
+    >>> model.parameters
+    ('Intercept', '1|bank[a]', '1|bank[b]', '1|bank[c]', '1|bank_sigma')
+    >>> model.log_likelihood([[0.0, 0.0, 0.0, 0.0, -1.0]]).round(3)
+    array([-4.159])
+    """
+
+    grouped = True
+
+    def __init__(
+        self,
+        formula: str,
+        data: Any,
+        family: str | Family = "bernoulli",
+        prior: AnyPrior | None = None,
+        group_prior: ScalePrior | None = None,
+        *,
+        weights: str | ArrayLike | None = None,
+        offset: str | ArrayLike | None = None,
+        strata: Sequence[str] = (),
+    ) -> None:
+        self.group_prior: ScalePrior | Power = _checked(group_prior)
+        super().__init__(formula, data, family, prior, weights=weights, offset=offset, strata=strata)
+
+    @classmethod
+    def from_arrays(  # type: ignore[override]
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike,
+        family: str | Family = "bernoulli",
+        prior: AnyPrior | None = None,
+        group_prior: ScalePrior | None = None,
+        *,
+        coefficients: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Hierarchical:
+        """The model of a design matrix X (rows, columns) that you made yourself, and the group of each row.
+
+        >>> model = Hierarchical.from_arrays([[1.0], [1.0], [1.0]], [0, 1, 0], groups=[7, 7, 3])
+        >>> model.parameters
+        ('x0', '1|group[3]', '1|group[7]', '1|group_sigma')
+        """
+        phases = Phases()
+        with phases("design"):
+            levels, codes = np.unique(np.asarray(groups), return_inverse=True)
+        if levels.size < 2:
+            raise ValueError("groups has only one level, so there is nothing to learn about groups; use tb.GLM")
+        if codes.shape != np.shape(y):
+            raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
+        self = cls.__new__(cls)
+        self.group_prior = _checked(group_prior)
+        given: dict[str, Any] = {"coefficients": coefficients, "weights": weights, "offset": offset}
+        self._from_arrays(X, y, family, prior, **given, codes={"group": codes}, levels=levels.tolist())
+        self.seconds["design"] += phases.seconds["design"]
+        return self
+
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Hierarchical:
+        """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
+        assert groups is not None
+        assert not isinstance(self.group_prior, Power)
+        model = cast(Hierarchical, super().part(rows, share))
+        model.group_prior, model.levels = Power(self.group_prior, share), tuple(self.levels[g] for g in groups)
+        return model
+
+    @property
+    def group(self) -> str:
+        """The column that tells which group a row belongs to."""
+        return self._group
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector."""
+        effects = (f"1|{self.group}[{level}]" for level in self.levels)
+        return (*self.coefficients, *effects, f"1|{self.group}_sigma")
+
+    def log_prior(self, params: Array) -> Array:
+        """Log prior density of (beta, theta, log tau)."""
+        p = len(self.coefficients)
+        beta, effects, log_scale = params[..., :p], params[..., p:-1], params[..., -1]
+        tau = np.exp(log_scale)
+        squares = (effects**2).sum(-1)
+        given = -0.5 * squares / tau**2 - effects.shape[-1] * (log_scale + 0.5 * math.log(2 * math.pi))
+        return np.asarray(self.prior.log_density(beta) + given + self.group_prior.log_density(tau) + log_scale)
+
+    def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
+        p, term = len(self.coefficients), f"1|{self.group}"
+        variables, coordinates = super().variables(theta[..., :p])
+        variables[term] = (("chain", "draw", self.group), theta[..., p:-1])
+        variables[f"{term}_sigma"] = (("chain", "draw"), np.exp(theta[..., -1]))
+        return variables, coordinates | {self.group: list(self.levels)}
+
+
+def _checked(prior: ScalePrior | None) -> ScalePrior:
+    if prior is not None and not isinstance(prior, ScalePrior):
+        raise TypeError(
+            f"group_prior must be tb.HalfCauchy, tb.HalfNormal or tb.InverseSquare, not {type(prior).__name__}"
+        )
+    return prior or DEFAULT

@@ -1,0 +1,198 @@
+"""Remainders of rows that come in groups: bounds on them that look at the coefficients and at one effect only.
+
+Where coefficients and effects are expanded together, the Gaussian there has coordinates z = (z_1 .. z_p) for the
+coefficients and t_g for each group, with  beta = L z  and  theta_g = sd_g t_g - share_g' beta  (see `arrow`). So a row
+of group g moves by  h = (x - share_g)' L z + sd_g t_g,  and for any weight v_g > 0
+
+    |h| <= s |u|,    s^2 = v_g^2 a^2 + sd_g^2,    a = |L'(x - share_g)|,    u = (z / v_g, t_g):
+
+all that a row asks for is the length of a vector of p + 1 numbers, whatever the number of groups, and when only one
+effect moves, only its group's rows have anything to decide. As in `remainders`, |R(h)| <= c |u|^3 with c = M s^3 / 6
+and M the largest third derivative on eta +- radius s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from tallbayes.families import Tag
+from tallbayes.families.compiled import compiled
+from tallbayes.families.terms import bound3, chunk_derivatives, third
+from tallbayes.rows.passes import CHUNK, piece, predictor
+from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess
+from tallbayes.rows.subsample import scattered
+from tallbayes.rows.urn import tables
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+
+class Drawn(NamedTuple):
+    """Rows that are drawn in proportion to their weighted bounds, each group from a table of its own."""
+
+    x: Array  # (p, n)
+    y: Array  # (n,)
+    weights: Array | None
+    eta: Array  # (n,) linear predictor where the rows are expanded
+    bound: Array  # (n,) c, for unit weight; 0 for rows that are never drawn
+    table: Array  # (n, 2) alias tables
+    starts: Integers  # (k + 1,) where each group's rows begin
+    totals: Array  # (k,) sum of the weighted bounds of each group
+
+
+class Always(NamedTuple):
+    """Rows that are always evaluated: their log-likelihood minus its expansion is their remainder."""
+
+    x: Array  # (p, m)
+    y: Array  # (m,)
+    weights: Array | None
+    eta: Array  # (m,) linear predictor where the rows are expanded
+    value: Array  # (m,) weighted log-likelihood there; of a canonical family without the part that is linear
+    first: Array  # (m,) its slope
+    second: Array  # (m,) minus its second derivative
+    starts: Integers  # (k + 1,)
+
+
+@compiled(parallel=True)
+def _expand(tag, x, y, weights, offset, codes, theta, factor, shift, length, eta, squares, thirds):
+    """eta and a^2 of every row; and by group (groups + blocks, p + 1) the sums of f''' x and f'''."""
+    p, n = x.shape
+    for block in prange(-(-n // length)):
+        buffer = np.empty(CHUNK)
+        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
+            stop = min(n, start + CHUNK)
+            predictor(x, offset, codes, theta, start, stop, eta[start:stop])
+            moved, total, group = buffer[: stop - start], squares[start:stop], codes[start:stop]
+            total[:] = 0.0
+            for j in range(p):
+                predictor(x, None, None, factor[j], start, stop, moved)
+                for i in range(moved.size):
+                    moved[i] -= shift[group[i], j]
+                    total[i] += moved[i] * moved[i]
+            for i in range(start, stop):
+                f = third(tag, y[i], eta[i])
+                if weights is not None:
+                    f *= weights[i]
+                out = thirds[codes[i] + block]
+                for j in range(p):
+                    out[j] += f * x[j, i]
+                out[p] += f
+
+
+@compiled(parallel=True)
+def _bounds(tag, y, eta, squares, codes, wide, sd, radius, length, out):
+    """c of every row."""
+    n = eta.size
+    for block in prange(-(-n // length)):
+        for i in range(block * length, min(n, (block + 1) * length)):
+            g = codes[i]
+            s = np.sqrt(wide[g] * wide[g] * squares[i] + sd[g] * sd[g])
+            out[i] = SLACK / 6.0 * s * s * s * bound3(tag, y[i], eta[i] - radius[g] * s, eta[i] + radius[g] * s)
+
+
+@compiled()
+def _row_terms(tag, y, eta, weights, value, first, second):
+    """Log-likelihood and derivatives of each row by itself."""
+    for i in range(y.size):
+        one = slice(i, i + 1)
+        value[i] = chunk_derivatives(tag, y[one], eta[one], piece(weights, i, i + 1), first[one], second[one])
+
+
+class GroupRemainders:
+    """The remainders of rows in groups that are expanded at theta = (beta, effects, ...)."""
+
+    def __init__(
+        self,
+        tag: Tag,
+        x: Array,
+        y: Array,
+        weights: Array | None,
+        offset: Array | None,
+        codes: NDArray[np.int32],
+        starts: Integers,
+        theta: Array,
+        shares: Array,
+        sd: Array,
+        factor: Array,
+        length: int,
+        join: Callable[[Array], Array],
+    ) -> None:
+        self._tag, self._x, self._y, self._weights = tag, x, y, weights
+        self._codes, self._starts, self._sd, self._length = codes, starts, sd, length
+        self._shares, self._factor = shares, factor
+        self._eta, self._squares = np.empty(y.size), np.empty(y.size)
+        by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
+        _expand(
+            tag, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
+            length, self._eta, self._squares, by_block[:, 0],
+        )  # fmt: skip
+        sums = join(by_block)[0]
+        # Sums by group of f''' times (x - share): how the slope of the coefficients bends with the square of an effect.
+        self.bends = np.ascontiguousarray(sums[:, :-1] - shares * sums[:, -1:])
+        counts = np.maximum(1, np.diff(starts))
+        self.typical = np.sqrt(np.bincount(codes, self._squares, sd.size) / counts)  # (k,) root mean square of a
+
+    def bounds(self, wide: Array, radius: Array) -> Array:
+        """c of every row, for its unit weight; `wide` (v) and `radius` by group."""
+        out = np.empty(self._y.size)
+        data = (self._y, self._eta, self._squares, self._codes, wide, self._sd, radius)
+        _bounds(self._tag, *data, self._length, out)
+        return out
+
+    def weighted(self, bounds: Array) -> Array:
+        """Bounds times the rows' weights."""
+        return bounds if self._weights is None else bounds * self._weights
+
+    def by_group(self, values: Array) -> Array:
+        """Sums over each group's rows."""
+        return np.asarray(np.bincount(self._codes, values, self._sd.size), dtype=float)
+
+    def each(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One value a group -> that of its group for each row."""
+        return values[self._codes]
+
+    def split(self, bounds: Array, chosen: NDArray[np.bool_]) -> tuple[Drawn, Always]:
+        """Rows to be drawn in proportion to their weighted bounds, and those `chosen` to be evaluated always."""
+        left = np.where(chosen, 0.0, bounds)
+        weights = self.weighted(left)
+        if not np.isfinite(weights.sum()):
+            raise ValueError("the weights with which rows are drawn must be finite")
+        table, totals = np.empty((left.size, 2)), np.empty(self._sd.size)
+        tables(weights, self._starts, table, totals)
+        drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts, totals)
+        rows = np.flatnonzero(chosen)
+        y, eta = self._y[rows], self._eta[rows]
+        own = None if self._weights is None else self._weights[rows]
+        value, first, second = np.empty((3, rows.size))
+        _row_terms(self._tag, y, eta, own, value, first, second)
+        starts = np.searchsorted(rows, self._starts)
+        return drawn, Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, value, first, second, starts)
+
+    def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:
+        """The largest |R| over its bound on the surface of the balls, for some rows and directions: at most one."""
+        rows = scattered(self._y.size, CHECKED, rng)
+        directions = rng.standard_normal((points, self._factor.shape[0] + 1))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        x, y, eta, _, groups = self.looked_at(rows)
+        away = (x - self._shares[groups]) @ self._factor @ directions[:, :-1].T
+        moves = radius[groups, None] * (wide[groups, None] * away + np.outer(self._sd[groups], directions[:, -1]))
+        return float(largest_excess(self._tag, y, eta, bounds[rows] * radius[groups] ** 3, moves, 1.0))
+
+    def looked_at(self, rows: Integers) -> tuple[Array, Array, Array, Array, NDArray[np.int32]]:
+        """Columns (rows, p), outcomes, linear predictors, weights and groups of a few rows."""
+        weights = np.ones(rows.size) if self._weights is None else self._weights[rows]
+        return self._x[:, rows].T, self._y[rows], self._eta[rows], weights, self._codes[rows]
+
+    @property
+    def coefficient_bounds(self) -> Array:
+        """What the coefficients alone can do to each row's remainder, up to a factor: |f'''| a^3."""
+        out = np.empty(self._y.size)
+        flat = np.zeros(self._sd.size)
+        data = (self._y, self._eta, self._squares, self._codes, flat + 1, flat, flat + 3)
+        _bounds(self._tag, *data, self._length, out)
+        return self.weighted(out)

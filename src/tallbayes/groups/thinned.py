@@ -1,0 +1,113 @@
+"""The thinned kernel for group effects: exact, and a sweep costs a few rows a group.
+
+The posterior of coefficients beta, effects theta_g ~ N(0, tau^2) and tau is expanded at the mode for one tau. There it
+is a Gaussian with an arrow-shaped precision, in which
+
+    theta_g = e_g - share_g' beta
+
+makes e_g and beta nearly independent. A sweep makes five moves, each of which leaves the posterior as it is:
+
+    tau            drawn exactly from its density given the effects;
+    (tau, theta)   a random walk in log tau that carries all effects along: each keeps its place in its Gaussian given
+                   beta and tau, so that the effects of small groups do not hold tau back; beta is dragged along too;
+    beta           proposed from its Gaussian given e and tau, the effects moving with it by their shares;
+    flat           a direction in beta that the data leave flat, under a Student-t prior, is stretched by a factor;
+    theta_g        each group by itself, proposed from its Gaussian given beta and tau, with longer (logistic) tails, or
+                   from its prior, which is what a group with few rows has for a tail.
+
+All but the first are Metropolis-Hastings moves whose likelihood ratio is that of the expansion times exp(sum of D_i),
+the differences of the rows' remainders, and each is decided as in `thinned.py`, with events drawn group by group at
+rate C_g B_g. So an effect's move looks at rows of its own group only, and since B_g depends on beta and theta_g alone
+(see `group_remainders`), its rows are as few with ten thousand groups as with ten. Where a group leaves the ball in
+which its bounds hold, that group's rows are all evaluated, and only those.
+
+Reference for moves that carry effects along: Y. Yu and X.-L. Meng (2011), "To center or not to center".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from tallbayes.groups.mode import GroupMode
+from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.thinned_loop import Aim, GroupTarget, Place, Work, advance, always_remainders
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.thinned import refuse
+from tallbayes.sampling.thinned_loop import Moves
+
+Array = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p + k + 1)
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The thinned kernel for the expansion of a model with group effects."""
+
+    model: Hierarchical
+    mode: GroupMode
+    target: GroupTarget
+    aim: Aim
+    why: str = ""  # it was chosen
+    exact = True
+    name = "thinned"
+    parts = ("coefficients", "group effects", "scale of groups")  # whose acceptance is told apart
+
+    @property
+    def initial(self) -> GroupMode:
+        """Where chains start."""
+        return self.mode
+
+    @property
+    def proposal(self) -> Moves:
+        """The mixture of proposals for the coefficients."""
+        return self.aim.moves
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from the expansion's posterior."""
+        theta = self.mode.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        return State(theta, tuple(self._enter(point) for point in theta))
+
+    def _enter(self, theta: Array) -> Place:
+        at, p = self.mode.at, self.mode.at.beta.size
+        delta = theta[:p] - at.beta
+        shift = self.target.shares @ delta
+        d = theta[p:-1] - at.effects
+        always = always_remainders(self.model.family.tag, self.target.rows.always, delta, d)
+        return Place(delta, d + shift, shift, always, theta[-1:].copy())
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        count, width = state.theta.shape
+        draws = Draws.empty(steps, len(self.parts), count, width)
+        jobs = [(place, steps, rng.first[c], rng.second[c]) for c, place in enumerate(state.places)]
+        with ThreadPoolExecutor(min(count, get_num_threads())) as pool:
+            done = list(pool.map(lambda job: self._run(*job), jobs))
+        draws.decided[:], draws.log_posterior[:] = True, np.nan  # nobody has looked at all rows
+        for c, (_, theta, accepted) in enumerate(done):
+            draws.theta[:, c], draws.screened[:, :, c], draws.accepted[:, :, c] = theta, accepted, accepted > 0
+        last = draws.theta[-1].copy() if steps else state.theta
+        return State(last, tuple(place for place, *_ in done)), draws
+
+    def _run(
+        self, place: Place, steps: int, first: np.random.Generator, second: np.random.Generator
+    ) -> tuple[Place, Array, Array]:
+        """All sweeps of one chain."""
+        place = Place(*(part.copy() for part in place))
+        theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
+        tag, tally = self.model.family.tag, np.zeros(1, np.int64)
+        work = Work.room(place.delta.size, place.e.size)
+        refuse(advance(tag, self.target, self.aim, place, work, first, second, theta, accepted, tally))
+        self.model.rows.count(int(tally[0]))
+        return place, theta, accepted

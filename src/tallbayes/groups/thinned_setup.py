@@ -1,0 +1,193 @@
+"""Set-up of the thinned kernel for group effects: lengths, balls, rows that are always evaluated, and proposals.
+
+All choices rest on counts, never on a clock. None of them matters for what is sampled, only for how fast.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, fdtrc, ndtr
+
+from tallbayes.groups.arrow import Arrow
+from tallbayes.groups.mode import GroupMode
+from tallbayes.groups.remainders import GroupRemainders
+from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned_loop import LOGISTIC, Aim, GroupRows, GroupTarget
+from tallbayes.models.flat import pivots_of
+from tallbayes.rows.subsample import systematic
+from tallbayes.sampling import shape as shapes
+from tallbayes.sampling.shape import Shape
+from tallbayes.sampling.tails import tail_powers
+from tallbayes.sampling.thinned_loop import Moves, distance_bound, prior_profile, profile
+from tallbayes.sampling.thinned_setup import (
+    PROFILED,
+    SHAPED_BY,
+    event_cost,
+    pass_cost,
+    require_bounds,
+    require_every_row,
+    shape_of,
+)
+
+Array = NDArray[np.float64]
+
+UPPER = 0.95  # quantile of tau for which lengths are measured: with a larger tau effects would leave their balls
+MOVES = Moves(step=1.0, heavy=0.02, walk=0.1, df=5, scale=2.0)
+FROM_PRIOR = 0.4  # share of proposals for the effects of the smallest groups that come from their prior
+WALK = 2.4  # step of the walk in log tau, in standard deviations of the expansion's posterior
+BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed a typical length
+OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian then leaves it
+PAIRS = 64  # of points, for what is expected of a move
+MOVES_A_SWEEP = 3
+EVALUATED = 80.0  # what a remainder costs where all rows of a group are evaluated, beside the columns
+
+
+class Outlook(NamedTuple):
+    """What is expected of a sweep."""
+
+    always: float  # rows evaluated
+    events: float  # rows drawn
+    outside: float  # rows evaluated where groups leave their balls
+
+    @property
+    def rows(self) -> float:
+        """Rows touched."""
+        return self.always + self.events + self.outside
+
+
+class _Leaves(NamedTuple):
+    """How often moves leave a ball."""
+
+    p: int
+    wide: Array  # (k,) v
+    narrow: Array  # (k,) sd over tau
+    from_prior: Array  # (k,)
+
+    def typical(self) -> Array:
+        """Lengths of u, by group."""
+        return np.sqrt(self.p / self.wide**2 + 1)
+
+    def share(self, radii: Array) -> Array:
+        """Of sweeps in which some move leaves a ball of these radii (several, k)."""
+        own = np.sqrt(np.maximum(radii**2 - self.p / self.wide**2, 1.0))  # what is left for the effect
+        coefficients = MOVES.heavy * fdtrc(self.p, MOVES.df, (radii * self.wide) ** 2 / self.p)
+        effect = 2 * expit(-own / LOGISTIC) + self.from_prior * 2 * ndtr(-own * self.narrow)
+        return np.asarray(OUTSIDE + coefficients + effect)
+
+
+def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[Grouped, Outlook]:
+    """The kernel for the expansion at the mode, and what is expected of it.
+
+    Rows that would be drawn more than `threshold` times a move are always evaluated: by default those for which that
+    is cheaper.
+    """
+    model, p = mode.model, mode.at.beta.size
+    upper = np.exp(np.interp(UPPER, np.cumsum(mode.weights), mode.scales))
+    arrow = mode.gaussian(upper)
+    from_prior = FROM_PRIOR * np.exp(-np.minimum(mode.at.effect_curvature * mode.tau**2, 30.0))
+    remainders = model.rows.group_remainders(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
+    if threshold is None:
+        threshold = pass_cost(1.0, p) / event_cost(p)
+    # The weight v with which sqrt(v^2 a^2 + sd^2) |(z / v, t)| is least for typical lengths of z and t.
+    wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(remainders.typical, 1e-3 * arrow.sd))
+    spread = _spread(wide, p, rng)
+    leaves = _Leaves(p, wide, arrow.sd / mode.tau, from_prior)
+    radius, bounds, outside = _balls(model.rows.starts, remainders, leaves, spread)
+    require_bounds(remainders.excess(bounds, wide, radius, rng))
+    weighted = remainders.weighted(bounds)
+    chosen = ~(weighted * remainders.each(spread) <= threshold)
+    drawn, always = remainders.split(bounds, chosen)
+    require_every_row(
+        weighted, int(np.count_nonzero(drawn.bound)), float(drawn.totals.sum()), np.flatnonzero(chosen), always.y.size
+    )
+    limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
+    rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
+    target = _target(mode, arrow, remainders, rows, from_prior)
+    target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
+    center = mode.weights @ mode.scales
+    step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
+    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread), outside)
+    aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
+    return Grouped(model, mode, target, aim), outlook
+
+
+def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
+    """The mean of B over moves of the coefficients and moves of an effect, by group."""
+    z, new_z = rng.standard_normal((2, PAIRS, p))
+    t, new_t = rng.standard_normal((2, PAIRS, 1))
+    own, new, jump = (np.linalg.norm(part, axis=1)[:, None] / wide for part in (z, new_z, new_z - z))
+    coefficients = distance_bound(np.hypot(own, t), np.hypot(new, t), jump)
+    effect = distance_bound(np.hypot(own, t), np.hypot(own, new_t), np.abs(new_t - t) + 0 * own)
+    return np.asarray((coefficients + effect).mean(0) / 2)
+
+
+def _balls(
+    starts: NDArray[np.intp], remainders: GroupRemainders, leaves: _Leaves, spread: Array
+) -> tuple[Array, Array, float]:
+    """The radius for which a group should cost least, the bounds of all rows with it, and rows evaluated outside."""
+    radii = leaves.typical() + BEYOND[:, None]
+    found = [remainders.bounds(leaves.wide, radius) for radius in radii]
+    events = np.array([remainders.by_group(remainders.weighted(bounds)) for bounds in found]) * spread
+    outside = leaves.share(radii) * 2 * np.diff(starts)
+    best = (MOVES_A_SWEEP * events * event_cost(leaves.p) + outside * (EVALUATED + leaves.p)).argmin(0)
+    chosen = best, np.arange(best.size)
+    return radii[chosen], np.choose(remainders.each(best), found), float(outside[chosen].sum())
+
+
+def _shape(
+    mode: GroupMode, arrow: Arrow, remainders: GroupRemainders, target: GroupTarget, rng: np.random.Generator
+) -> Shape:
+    """The posterior's shape along each axis of the coefficients, seen on some rows."""
+    measure = remainders.coefficient_bounds
+    rows, scale = systematic(np.arange(measure.size), measure, SHAPED_BY, rng)
+    x, y, eta, weights, groups = remainders.looked_at(rows)
+    moves = np.ascontiguousarray((x - arrow.shares[groups]) @ arrow.factor)
+    seen = profile(mode.model.family.tag, y, eta, moves, weights * scale, PROFILED)
+    axes = np.ascontiguousarray(arrow.factor.T)
+    powers = tail_powers(mode.model.prior, arrow.factor)
+    return shape_of(seen + prior_profile(target, axes, PROFILED), target.center, powers)
+
+
+def _target(
+    mode: GroupMode,
+    arrow: Arrow,
+    remainders: GroupRemainders,
+    rows: GroupRows,
+    from_prior: Array,
+) -> GroupTarget:
+    at, prior = mode.at, mode.model.prior
+    crossed = at.mixed.T @ arrow.shares
+    curved = (arrow.shares * at.effect_curvature[:, None]).T @ arrow.shares
+    return GroupTarget(
+        at.beta,
+        at.effects,
+        at.slope + prior.gradient(at.beta),
+        at.curvature + np.diag(prior.precision(at.beta)),
+        at.slope + prior.gradient(at.beta) - arrow.shares.T @ at.effect_slope,
+        at.curvature + np.diag(prior.precision(at.beta)) - crossed - crossed.T + curved,
+        arrow.shares,
+        arrow.shares.T @ arrow.shares,
+        at.mixed,
+        arrow.shares * at.effect_curvature[:, None] - at.mixed,
+        remainders.bends,
+        at.effect_slope,
+        at.effect_curvature,
+        from_prior,
+        arrow.precision,
+        prior.mean,
+        prior.scale,
+        prior.df,
+        prior.exponent,
+        prior.gradient(at.beta),
+        prior.precision(at.beta),
+        not prior.normal,
+        mode.model.group_prior.code,
+        np.ascontiguousarray(mode.flat.T),
+        np.array(pivots_of(mode.flat), dtype=np.intp),
+        np.zeros(at.beta.size),
+        shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (at.beta.size, 1))),
+        rows,
+    )

@@ -1,0 +1,346 @@
+"""The posterior mode and the curvature there.
+
+Newton's method with a line search, started on a weighted subsample and finished on all rows, where each pass gives
+value, gradient and curvature at once. It stops when the next step is a small fraction of a posterior standard
+deviation: what is built on the mode expands the log-likelihood at this point, gradient included, so the last digits
+do not matter.
+
+A log-likelihood is concave, and with Normal priors so is the log posterior: there is one mode. A Student-t prior that
+is much narrower than the likelihood makes two, one where the prior has its peak and one where the likelihood has. So
+with priors that are not Normal Newton's method also starts at the likelihood's maximum, and from there with single
+coefficients moved to where their prior has its peak; the mode with the largest mass is taken, and the others are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from tallbayes.models.flat import flat_directions, pivots_of, without_prior
+from tallbayes.models.glm import GLM
+from tallbayes.models.priors import Prior
+from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
+
+Array = NDArray[np.float64]
+
+COLLINEAR = 1e-11  # share of a column's variance that the columns before it leave unexplained
+WALK = 25  # Newton steps after which a coefficient that still moves has no maximum
+STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
+LITTLE = 1e-6  # gain in log-likelihood too small to walk for, and still far larger than rounding errors of 10^8 rows
+FLAT = 1e-9  # share of a direction's curvature at zero below which rounding decides where it points
+CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
+PILOT_ROWS = 15_000
+MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
+MANY_STARTS = 5  # those with which all combinations of two coefficients are found
+NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
+
+
+class SeparationWarning(UserWarning):
+    """The data alone puts no finite value on a coefficient; the prior decides."""
+
+
+class TailWarning(UserWarning):
+    """A Student-t prior gives the posterior tails or modes that this sampler cannot be trusted to visit."""
+
+
+def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, method: str) -> None:
+    """Warn that a method has no proposals for flat directions (p, f) under Student-t priors, or for further modes."""
+    if flat.size:
+        names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
+        warnings.warn(
+            f"the data put no finite value on {names}, and the Student-t prior has long tails there, which method "
+            f"{method!r} may take forever to visit: these intervals cannot be vouched for; use method='thinned'",
+            TailWarning,
+            stacklevel=3,
+        )
+    if modes > 1:
+        warnings.warn(
+            f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which "
+            f"method {method!r} may never move: how much each weighs cannot be vouched for",
+            TailWarning,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The log-likelihood's expansion at theta, and the Gaussian that it makes of the posterior."""
+
+    theta: Array  # (p,) where the log-likelihood is expanded
+    log_likelihood: float
+    gradient: Array  # (p,) of the log-likelihood, summed over all rows
+    curvature: Array  # (p, p) minus its second derivatives
+    precision: Array  # (p, p) of the Gaussian: curvature + prior precision
+    center: Array  # (p,) mean of the Gaussian: theta and one more Newton step
+    factor: Array  # (p, p) with factor @ factor.T = precision^-1
+    passes: int  # over all rows
+    log_mass: float = 0.0  # log integral of the posterior around it, by the Gaussian
+    flat: int = 0  # leading columns of `factor` that span directions which the data leave flat, under a Student-t prior
+    others: tuple[Mode, ...] = ()  # further modes whose mass is not negligible
+
+    @property
+    def sd(self) -> Array:
+        """Standard deviations of the Gaussian."""
+        return np.asarray(np.sqrt((self.factor**2).sum(1)))
+
+    @property
+    def conditional_sd(self) -> Array:
+        """Standard deviation of each coefficient given the others."""
+        return np.asarray(1 / np.sqrt(np.diag(self.precision)))
+
+
+def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
+    """The posterior mode of the model, warning of separation and refusing collinear columns.
+
+    >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
+    >>> find_mode(model, np.random.default_rng(1)).theta.round(1)
+    array([-1.3,  0.9])
+    """
+    theta, before = np.zeros(len(model.coefficients)), model.rows.touched
+    largest = model.rows.largest()
+    start = model.derivatives(theta)
+    if model.whole:
+        refuse_collinear(model.coefficients, largest, start.curvature[0])
+
+    def look(derivatives: Callable[[Array], Derivatives], at: Array) -> tuple[float, Derivatives]:
+        found = derivatives(at)
+        return float(found.value[0] + model.prior.log_density(at)), found
+
+    def newton(at: Array, here: Derivatives) -> tuple[Array, float]:
+        precision, _, step = _newton(model.prior, at, here)
+        return step, float(step @ precision @ step)
+
+    for rows in with_pilot(model, rng):
+        sees = partial(rows.sum, LogLikelihoodDerivatives(model.family.tag))
+        top = climb(partial(look, sees), newton, theta)
+        theta = top.theta
+    require_top(top)
+    if model.whole:
+        warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
+    tops, flat = [top], np.zeros((theta.size, 0))
+    if not model.prior.normal:
+        peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
+        flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
+        starts = other_starts(model.prior, top.theta, peak, far.curvature[0])
+        if len(starts) > MANY_STARTS:
+            warnings.warn(
+                "a Student-t prior much narrower than the likelihood gives several coefficients two modes each, and "
+                "not all combinations of them are looked for: how much each weighs cannot be vouched for",
+                TailWarning,
+                stacklevel=2,
+            )
+        for point in starts:
+            again = climb(partial(look, model.derivatives), newton, point)
+            if again.converged and all(_apart(model.prior, again, one) for one in tops):
+                tops.append(again)
+    found = sorted((_mode(model.prior, one, flat) for one in tops), key=lambda one: -one.log_mass)
+    others = tuple(one for one in found[1:] if one.log_mass > found[0].log_mass - NEGLIGIBLE)
+    passes = (model.rows.touched - before) // model.rows.size
+    return replace(found[0], others=others[:MOST_MODES], passes=passes)
+
+
+def heavy_directions(prior: Prior, flat: Array, whole: bool) -> Array:
+    """Those of some flat directions (p, f) along which a prior falls as a power of the distance.
+
+    A part of the rows has the prior to a power, which may be too small a power for the posterior to be one.
+    """
+    heavy = flat[:, (flat[np.isfinite(prior.df)] != 0).any(0)]
+    powers = np.where(heavy != 0, 2 * prior.exponent[:, None], 0.0).sum(0)
+    if not whole and (powers <= 1).any():
+        raise ValueError(
+            "a shard's rows leave a coefficient without a finite value, and its share of the Student-t prior falls too "
+            "slowly to give it one; use fewer shards, a Normal prior, or sharding='stratified'"
+        )
+    return np.asarray(heavy)
+
+
+def _mode(prior: Prior, top: Climb, flat: Array) -> Mode:
+    """The Gaussian at a top; the leading columns of its factor span the flat directions."""
+    here, f = top.here, flat.shape[1]
+    precision, factor, step = _newton(prior, top.theta, here)
+    if f:
+        # Along the first axes only flat directions move, along the others what is left of them moves too.
+        basis = np.concatenate([flat, np.delete(np.eye(len(flat)), pivots_of(flat), axis=1)], axis=1)
+        factor = basis @ _factor(basis.T @ precision @ basis)
+    mass = float(here.value[0] + prior.log_density(top.theta)) + float(np.linalg.slogdet(factor)[1])
+    mass += 0.5 * len(flat) * math.log(2 * math.pi)
+    gradient, curvature = here.gradient[0], here.curvature[0]
+    center = top.theta + step
+    return Mode(top.theta, float(here.value[0]), gradient, curvature, precision, center, factor, 0, mass, f)
+
+
+def other_starts(prior: Prior, theta: Array, peak: Array, curvature: Array) -> list[Array]:
+    """Where to look for further modes, given one of them, and the likelihood's maximum with its curvature.
+
+    The likelihood alone makes each coefficient about Normal. Times its Student-t prior that may have two modes, the
+    outer roots of a cubic. Each such coefficient is moved to the one near its prior with all others following as the
+    likelihood has it; and to the other one by itself.
+    """
+    starts = [peak]
+    scale = np.sqrt(np.diag(curvature))
+    if not (scale > 0).all():
+        return starts
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] < COLLINEAR:
+        return starts
+    covariance = (vectors / values) @ vectors.T / np.outer(scale, scale)
+    for j in np.flatnonzero(np.isfinite(prior.df)):
+        mean, df, width, variance = prior.mean[j], prior.df[j], prior.scale[j] ** 2, covariance[j, j]
+        away = peak[j] - mean
+        pull = df * width + 2 * prior.exponent[j] * variance
+        roots = np.roots([1.0, -away, pull, -away * df * width])
+        real = np.sort(roots[np.abs(roots.imag) < 1e-9 * np.abs(roots).max()].real)
+        if real.size == 3 and len(starts) + 2 <= MOST_STARTS:
+            near, beyond = real[np.abs(real).argmin()], real[np.abs(real).argmax()]
+            starts.append(peak + covariance[:, j] / variance * (mean + near - peak[j]))
+            starts.append(np.where(np.arange(theta.size) == j, mean + beyond, theta))
+    return starts
+
+
+def _apart(prior: Prior, one: Climb, other: Climb) -> bool:
+    """Whether two tops are farther apart than either is wide."""
+    step = one.theta - other.theta
+    widths = (step @ _newton(prior, top.theta, top.here)[0] @ step for top in (one, other))
+    return bool(max(widths) > 1)
+
+
+class Climb(NamedTuple):
+    """Where a climb ended, what was seen there, and whether that is the top."""
+
+    theta: Array
+    here: Derivatives
+    converged: bool
+
+
+def climb(
+    look: Callable[[Array], tuple[float, Derivatives]],
+    newton: Callable[[Array, Derivatives], tuple[Array, float]],
+    theta: Array,
+    close: float = CONVERGED,
+) -> Climb:
+    """Newton's method with a line search, until the next step is shorter than `close`.
+
+    `look` gives the height at a point and what else is seen there, `newton` the step from it and the squared length of
+    the step, in posterior standard deviations.
+    """
+    height, here = look(theta)
+    for _ in range(100):
+        step, decrement = newton(theta, here)
+        if decrement < close**2:
+            return Climb(theta, here, True)
+        scale = 1.0
+        while True:
+            there = theta + scale * step
+            reached, found = look(there)
+            if reached >= height + 1e-4 * scale * decrement:
+                break
+            if scale * decrement**0.5 < close:  # as high as rounding lets us get
+                return Climb(theta, here, True)
+            scale /= 4
+        theta, here, height = there, found, reached
+    return Climb(theta, here, False)
+
+
+def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
+    """Posterior precision, a factor of its inverse, and the Newton step."""
+    precision = here.curvature[0] + np.diag(prior.precision(theta))
+    factor = _factor(precision)
+    return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
+
+
+def _factor(precision: Array) -> Array:
+    """A factor of the inverse, upper triangular: along its first column the first coefficient moves alone."""
+    # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
+    scale = 1 / np.sqrt(np.diag(precision))
+    root = np.linalg.cholesky(precision * np.outer(scale, scale))
+    # (scipy's solve_triangular wakes all of OpenBLAS's threads for the smallest matrix.)
+    return np.asarray(scale[:, None] * np.linalg.inv(root).T)
+
+
+def with_pilot(model: GLM, rng: np.random.Generator) -> list[MemoryRows]:
+    """The rows on which to climb, one after the other: a subsample first, where there are many."""
+    return [model.rows.pilot(2 * PILOT_ROWS, rng), model.rows] if model.rows.size > 4 * PILOT_ROWS else [model.rows]
+
+
+def require_top(top: Climb) -> None:
+    """Raise if a climb did not end at the top."""
+    if not top.converged:
+        raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
+
+
+def refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Array) -> None:
+    """Raise if a column is a linear combination of those before it: the data cannot tell them apart."""
+    scale = np.sqrt(np.diag(curvature))
+    for name, size, length in zip(coefficients, largest, scale, strict=True):
+        if size == 0:
+            raise ValueError(f"column {name!r} is zero in every row; drop it from the formula")
+        if not 0 < length < np.inf:
+            raise ValueError(f"column {name!r} reaches {size:.3g}, which cannot be squared; give it in other units")
+    gram = curvature / np.outer(scale, scale)
+    for j in range(1, scale.size):
+        weights = cho_solve(cho_factor(gram[:j, :j]), gram[:j, j])
+        if gram[j, j] - gram[j, :j] @ weights < COLLINEAR:
+            used = [repr(name) for name, w in zip(coefficients, weights, strict=False) if abs(w) > 1e-6]
+            raise ValueError(
+                f"column {coefficients[j]!r} is a linear combination of {', '.join(used)}, or so nearly that rounding "
+                "hides the difference; drop one of them from the formula, or centre the column"
+            )
+
+
+def warn_of_separation(
+    coefficients: Sequence[str],
+    derivatives: Callable[[Array], Derivatives],
+    top: Climb,
+    largest: Array,
+    start: Derivatives,
+) -> None:
+    """Warn of coefficients that the likelihood alone would send to infinity.
+
+    Newton's method goes on from the mode without the prior. A finite maximum is soon reached: steps get short. On the
+    way to infinity each step moves the linear predictor of the rows that matter by about one, for ever less gain. That
+    is seen long before the gain drowns in rounding errors, after which steps say nothing.
+    """
+    theta, here, before = top.theta, top.here, np.inf
+    weightless = FLAT * _spectrum(start)[1][0]
+    for _ in range(WALK):
+        scale, values, vectors = _spectrum(here)
+        slope = vectors.T @ (scale * here.gradient[0])
+        step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
+        move = (np.abs(step) * largest).max()
+        if move < STILL:
+            return
+        if step @ here.gradient[0] < LITTLE and move > 0.8 * before:
+            break
+        if values[0] < weightless:
+            step = scale * vectors[:, 0]
+            step /= (np.abs(step) * largest).max()
+            break
+        part, before = 1.0, move
+        while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
+            part /= 4
+        if found.value[0] < here.value[0]:  # as high as rounding lets us get
+            break
+        theta, here = theta + part * step, found
+    for name, reach in zip(coefficients, np.abs(step) * largest, strict=True):
+        if reach > ENDLESS:
+            warnings.warn(
+                f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
+                "one of its levels has only zeros or only ones); its posterior rests on the prior",
+                SeparationWarning,
+                stacklevel=3,
+            )
+
+
+def _spectrum(here: Derivatives) -> tuple[Array, Array, Array]:
+    """What gives the curvature a unit diagonal, and its eigenvalues (ascending) and eigenvectors then."""
+    scale = 1 / np.sqrt(np.diag(here.curvature[0]))
+    values, vectors = np.linalg.eigh(here.curvature[0] * np.outer(scale, scale))
+    return scale, values, vectors

@@ -1,0 +1,1 @@
+"""Results: what a fit says, and how it is shown."""

@@ -1,0 +1,172 @@
+"""What all pictures share: a figure that belongs to nobody, panels with a title each, colours, intervals, a legend."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.results.fit import Fit
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+# So that lines on top of each other show.
+LINES = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+MANY = 40  # parameters; of more than these only the coefficients and the sd of the groups are drawn unless asked for
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def make_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches that makes room for what is around its panels.
+
+    >>> make_figure(4, 3).get_size_inches().tolist()
+    [4.0, 3.0]
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.06)
+    return figure
+
+
+def make_panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
+    """A figure with one titled panel per name, in rows as even as can be.
+
+    >>> _, panels = make_panels(["a", "b", "c", "d"], width=2, height=2, most_columns=3)
+    >>> [(panel.get_title(), panel.get_subplotspec().colspan.start) for panel in panels]
+    [('a', 0), ('b', 1), ('c', 0), ('d', 1)]
+    """
+    if not names:
+        raise ValueError("nothing to draw; give at least one name")
+    rows = math.ceil(len(names) / most_columns)
+    columns = math.ceil(len(names) / rows)
+    figure = make_figure(max(4.5, width * columns), 0.6 + height * rows)
+    grid = figure.add_gridspec(rows, columns)
+    panels = [figure.add_subplot(grid[divmod(i, columns)]) for i in range(len(names))]
+    for panel, name in zip(panels, names, strict=True):
+        clean(panel, name)
+    return figure, panels
+
+
+def clean(panel: Axes, title: str) -> None:
+    """Give a panel its title, small numbers, and no frame at the top and the right.
+
+    >>> panel = make_figure(4, 3).add_subplot()
+    >>> clean(panel, "fico")
+    >>> panel.get_title(), panel.spines["top"].get_visible()
+    ('fico', False)
+    """
+    # A name may hold dollars, which matplotlib would read as formulas.
+    panel.set_title(wrapped(title), fontsize=9, parse_math=False)
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def wrapped(name: str, width: int = 36) -> str:
+    """A long name in several lines; that of an interaction is broken after its colons.
+
+    >>> wrapped("education[T.university.degree]:marital[T.unknown]").splitlines()
+    ['education[T.university.degree]:', 'marital[T.unknown]']
+    """
+    parts = [name] if len(name) <= width else name.replace(":", ":\n").splitlines()
+    return "\n".join(textwrap.fill(part, width) for part in parts)
+
+
+def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> None:
+    """Write texts at these heights along the right edge of a panel, flush right.
+
+    >>> panel = make_figure(4, 3).add_subplot()
+    >>> write_right(panel, [0, 1], ["95%", "100%"])
+    >>> [text.get_text() for text in panel.child_axes[0].get_yticklabels()]
+    ['95%', '100%']
+    """
+    right = panel.secondary_yaxis("right")
+    right.set_yticks(places, texts, ha="right")
+    right.tick_params(length=0, labelsize=8, labelcolor="0.6", pad=6 + 5 * max(map(len, texts)))
+    right.spines["right"].set_visible(False)
+
+
+def intervals(panel: Axes, mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
+    """Draw a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
+
+    >>> panel = make_figure(4, 3).add_subplot()
+    >>> intervals(panel, np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
+    >>> panel.get_legend_handles_labels()[1]
+    ['94% interval', '50% interval', 'posterior mean']
+    """
+    y = np.arange(len(mean))
+    panel.grid(axis="y", color="0.94")
+    panel.set_axisbelow(True)
+    style: dict[str, Any] = {"colors": COLOURS[0], "capstyle": "round"}
+    panel.hlines(y, ends[0], ends[3], linewidth=1.2, label="94% interval", **style)
+    panel.hlines(y, ends[1], ends[2], linewidth=3.6, label="50% interval", **style)
+    dot: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markersize": 4.5, "zorder": 4}
+    panel.plot(mean, y, "o", label="posterior mean", **dot)
+
+
+def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> Legend:
+    """One legend of what is in these panels: above them in lines or, under a title, to the right.
+
+    >>> figure, panels = make_panels(["fico"], width=4, height=3, most_columns=1)
+    >>> _ = panels[0].plot([1, 2], label="chain 1")
+    >>> [text.get_text() for text in legend(figure, panels).get_texts()]
+    ['chain 1']
+    """
+    marks: dict[str, Artist] = {}
+    for panel in panels:
+        for mark, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            marks.setdefault(label, mark)
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9}
+    if title is None:
+        return figure.legend(marks.values(), marks, loc="outside upper center", ncols=min(4, len(marks)), **style)
+    beside = figure.legend(marks.values(), marks, loc="outside right center", title=wrapped(title, 20), **style)
+    beside.get_title().set(fontsize=9, parse_math=False)
+    return beside
+
+
+def finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
+    """Few numbers below each panel, one label below all, and above them a legend in which lines can be seen.
+
+    There is none if all lines have the same label.
+
+    >>> figure, panels = make_panels(["fico", "dti"], width=4, height=3, most_columns=2)
+    >>> for chain in (1, 2):
+    ...     _ = panels[0].plot([1, 2], label=f"chain {chain}")
+    >>> finish(figure, panels, "draw")
+    >>> figure.get_supxlabel(), len(figure.legends)
+    ('draw', 1)
+    """
+    for panel in panels:
+        panel.locator_params(axis="x", nbins=4)
+    if label:
+        figure.supxlabel(label, fontsize=9)
+    if len({label for panel in panels for label in panel.get_legend_handles_labels()[1]}) > 1:
+        for line in legend(figure, panels).get_lines():
+            line.set(linewidth=1.8, alpha=1)
+
+
+def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
+    """The names asked for, all that can be drawn if none; refuses those that the fit does not have.
+
+    >>> from tallbayes.results.fit import example
+    >>> chosen(example(), None)
+    ['Intercept', 'fico']
+    """
+    known = fit.parameters
+    main = known if len(known) <= MANY or fit.group is None else known[: len(fit.coefficients) + 1]
+    for name in names or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, main))}"
+            raise ValueError(f"the fit has no parameter {name!r}; {hint}")
+    return list(main if names is None else names)

@@ -1,0 +1,191 @@
+"""Pages of HTML that need nothing else: text, tables that can be sorted, and figures that follow light and dark.
+
+A figure becomes SVG in the page. Its greys turn into mixtures of the page's ink and paper, and its colours into the
+page's own, so that it looks right on a dark screen and in print; its words stay words.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tallbayes.results.figure import COLOURS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+NAMES = ("blue", "orange", "green", "pink", "yellow", "sky")  # what the page calls COLOURS
+PIXELS = 96 / 72  # an inch on screen, and in SVG
+
+
+def page(title: str, lead: str, parts: Iterable[str]) -> str:
+    """A whole page; `lead` and `parts` are HTML.
+
+    >>> print(page("Loans", "All of <b>them</b>", [section("Why", "<p>Because.</p>")])[:15])
+    <!DOCTYPE html>
+    """
+    here = files("tallbayes.results")
+    style, script = (here.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<link rel="icon" href="data:,">\n<title>{escape(title)}</title>',
+            f"<style>\n{style}</style>\n</head>\n<body>",
+            f'<h1>{escape(title)}</h1>\n<p class="lead">{lead}</p>',
+            *parts,
+            f"<script>\n{script}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def section(title: str, *parts: str) -> str:
+    """Some parts under a title.
+
+    >>> section("Why", "<p>Because.</p>")
+    '<section>\\n<h2>Why</h2>\\n<p>Because.</p>\\n</section>'
+    """
+    return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", *parts, "</section>"])
+
+
+def text(*paragraphs: str) -> str:
+    """Paragraphs of plain text.
+
+    >>> text("a < b")
+    '<p>a &lt; b</p>'
+    """
+    return "\n".join(f"<p>{escape(one)}</p>" for one in paragraphs)
+
+
+def bullets(items: Iterable[str]) -> str:
+    """A list of plain texts.
+
+    >>> bullets(["one", "two"])
+    '<ul><li>one</li><li>two</li></ul>'
+    """
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+
+
+def facts(known: Mapping[str, str]) -> str:
+    """Names and what there is to say about each.
+
+    >>> facts({"rows": "1,000"})
+    '<dl><dt>rows</dt><dd>1,000</dd></dl>'
+    """
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(value)}</dd>' for name, value in known.items())}</dl>"
+
+
+def cards(*shown: tuple[str, str, str, str]) -> str:
+    """Large words at the top of a page: what about, the word, what it means, and "good", "bad", "middling" or "".
+
+    >>> cards(("exact", "yes", "as draws grow", "good"))
+    '<div class="cards"><div><small>exact</small><b class="good">yes</b><small>as draws grow</small></div></div>'
+    """
+    each = (
+        f'<div><small>{escape(about)}</small><b class="{kind}">{escape(word)}</b><small>{escape(more)}</small></div>'
+        for about, word, more, kind in shown
+    )
+    return f'<div class="cards">{"".join(each)}</div>'
+
+
+def table(frame: pd.DataFrame, first: str = "", formats: Mapping[str, str] | None = None) -> str:
+    """A table that can be sorted by each column; `first` is the head of the one with the index.
+
+    `formats` say how to write the numbers of some columns.
+
+    >>> import pandas as pd
+    >>> shown = table(pd.DataFrame({"mean": [0.5]}, index=["fico"]), "coefficient")
+    >>> '<td data-value="0.5">0.5</td>' in shown, shown.count("<button")
+    (True, 2)
+    """
+    texts = [False, *(any(isinstance(value, str) for value in frame[name]) for name in frame)]
+    heads = "".join(map(_head, (first, *frame.columns), texts))
+    how = [(formats or {}).get(str(name)) for name in frame]
+    lines = (
+        f"<tr><td>{escape(str(name))}</td>{''.join(map(_cell, values, how))}</tr>"
+        for name, *values in frame.itertuples(name=None)
+    )
+    body = "\n".join(lines)
+    return f'<div class="scroll"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _head(name: object, text: bool) -> str:
+    kind = ' class="text"' if text else ""
+    return f'<th scope="col"{kind}><button>{escape(str(name))}</button></th>'
+
+
+def _cell(value: object, how: str | None) -> str:
+    if isinstance(value, str):
+        return f'<td class="text">{escape(value)}</td>'
+    assert isinstance(value, int | float)
+    shown = number(value) if how is None else format(value, how).replace("-", "−")
+    return f'<td data-value="{value!r}">{shown}</td>' if math.isfinite(value) else "<td></td>"
+
+
+def number(value: float) -> str:
+    """As many digits as one wants to read.
+
+    >>> number(-1234.5), number(-0.01234567), number(16)
+    ('−1,234', '−0.01235', '16')
+    """
+    shown = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+    return shown.replace("-", "−")
+
+
+def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:
+    """A figure with its caption, which is also what is read aloud; phones get the narrow one if there is one.
+
+    >>> from tallbayes.results.figure import make_figure
+    >>> shown = figure(make_figure(4, 3), "Nothing")
+    >>> shown.startswith("<figure>"), "<figcaption>Nothing</figcaption>" in shown, "#000000" in shown
+    (True, True, False)
+    """
+    kinds = [("narrow", narrow), ("wide", wide)] if narrow is not None else [("wide", wide)]
+    each = "\n".join(_inline(one, caption, kind) for kind, one in kinds)
+    return f"<figure>\n{each}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def svg(figure: Figure, salt: str = "") -> str:
+    """The figure as SVG; parts of figures with different salts have different names."""
+    import matplotlib
+
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    return out.getvalue()
+
+
+def _inline(figure: Figure, caption: str, kind: str) -> str:
+    found = svg(figure, f"{caption} {kind}")
+    body = re.sub(r"<metadata>.*?</metadata>", "", found[found.index("<svg") :], flags=re.DOTALL)
+    inches = figure.get_size_inches()[0]
+    box = re.search(r'viewBox="([^"]+)"', body)
+    assert box is not None
+    head = f'<svg class="{kind}" role="img" aria-label="{escape(caption)}" viewBox="{box[1]}"'
+    head += f' style="max-width: {inches * PIXELS * 72:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    short = re.sub(r"<[^>]*>", _shortened, body[body.index(">") + 1 :])
+    short = re.sub(r'<g id="[^"]*"', "<g", short)  # other figures of the page have the same
+    return head + re.sub(r"#[0-9a-fA-F]{6}\b", _colour, short)
+
+
+def _shortened(tag: re.Match[str]) -> str:
+    """A hundredth of a point cannot be seen; words between tags stay as they are."""
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0])
+
+
+def _colour(found: re.Match[str]) -> str:
+    """What the page has instead of a colour."""
+    colour = found[0].lower()
+    for name, known in zip(NAMES, COLOURS, strict=False):
+        if colour == known.lower():
+            return f"var(--{name})"
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    if not red == green == blue:
+        return colour
+    return f"color-mix(in srgb, var(--ink) {round(100 * (1 - red / 255))}%, var(--paper))"

@@ -1,0 +1,338 @@
+"""The report of a fit: one page that says what was fitted, whether to trust it, and what came out.
+
+What a reader must know first stands at the top in large words; figures are those of `plots`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from html import escape
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallbayes import plots
+from tallbayes.results import page
+from tallbayes.results.fit import METHODS, MIXED, Fit, check_writable, few
+from tallbayes.sampling.diagnostics import R_HAT_LIMIT
+from tallbayes.splines.basis import DEGREE, VARIABLE
+from tallbayes.splines.result import MARSFit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_PANELS, MOST_TRACES = 24, 8  # of more parameters those that mix worst
+MOST_GROUPS = 500  # in the table
+COLUMNS = {
+    "mean": "mean",
+    "sd": "sd",
+    "eti94_lb": "94% from",
+    "eti94_ub": "to",
+    "ess_bulk": "bulk ESS",
+    "ess_tail": "tail ESS",
+    "r_hat": "R-hat",
+    "mcse_mean": "MC error",
+    "edpm": "ESS/min",
+}
+FORMATS = {"R-hat": ".3f", "MC error": ".2g", "mean outcome": ".3g", "ESS/min": ",.0f", "share of draws": ".0%"}
+PHASES = {
+    "compile": "compiling the loops, once a machine",
+    "design": "reading the data and making the design matrix",
+    "mode": "finding the posterior mode",
+    "surrogate": "making the surrogate",
+    "warmup": "tuning and settling",
+    "sampling": "drawing",
+    "combining": "combining the draws of shards",
+    "checking": "holding the approximation against all rows",
+    "effects": "computing effects of variables",
+    "calibration": "holding predictions against outcomes",
+}
+
+
+def report(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write the page to `path`, a name that ends in .html, replacing an older one only when the new one is complete."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"a report is a page of HTML; give a name that ends in .html, not {os.fspath(path)!r}")
+    check_writable(path)
+    found = render(fit)
+    partial = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(found, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def render(fit: Fit) -> str:
+    """The page.
+
+    >>> from tallbayes.results.fit import example
+    >>> "<title>y ~ fico</title>" in render(example())
+    True
+    """
+    stats = fit.stats
+    said = "Bayesian MARS" if isinstance(fit, MARSFit) else f"{fit.family.name.capitalize()} regression"
+    lead = f"{said} on {stats['rows']:,} rows, by tallbayes {fit.posterior.attrs['inference_library_version']}."
+    effects = _splines(fit) if isinstance(fit, MARSFit) else _groups(fit) if fit.group is not None else []
+    parts = [
+        _verdict(fit),
+        page.section("What was fitted, and how", page.facts(_how(fit)), _exactness(fit)),
+        page.section("Did it converge?" if stats["exact"] else "Did the chains mix?", _convergence(fit)),
+        *_coefficients(fit),
+        *effects,
+        _predictions(fit),
+        _draws(fit),
+        _speed(fit),
+        f"<footer>{_again(fit)}</footer>",
+    ]
+    return page.page(_title(fit), lead, parts)
+
+
+def _title(fit: Fit) -> str:
+    if fit.formula is not None:
+        return fit.formula.text
+    named = fit.variables if isinstance(fit, MARSFit) else fit.coefficients
+    shown = ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "")
+    return f"{'Splines of' if isinstance(fit, MARSFit) else 'Regression on'} {shown}"
+
+
+def _verdict(fit: Fit) -> str:
+    stats, problems = fit.stats, fit.problems()
+    least, total = float(fit.edpm().min()), sum(stats["seconds"].values())
+    size = np.prod(fit.draws.shape[:2])
+    exact = ("exact", "yes", "draws follow the posterior of all rows", "good")
+    if not stats["exact"]:
+        exact = ("exact", "no", "an approximation; see below how far off", "middling")
+    if problems:
+        met = ("converged" if stats["exact"] else "mixed", "not yet", "what speaks against it stands below", "bad")
+    elif stats["exact"]:
+        met = ("converged", "yes", "nothing speaks against the draws", "good")
+    else:
+        met = ("chains", MIXED, "they agree, but may be off together", "middling")
+    rows = few(stats["rows_per_draw"])
+    return page.cards(
+        exact,
+        met,
+        ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {fit.draws.shape[0]} chains", ""),
+        ("effective draws a minute", page.number(round(least)), "of the parameter that mixes worst", ""),
+        ("rows touched a draw", rows, f"of {stats['rows']:,}", ""),
+        ("time", _time(total), f"of which sampling {_time(stats['seconds']['sampling'])}", ""),
+    )
+
+
+def _how(fit: Fit) -> dict[str, str]:
+    stats, known = fit.stats, dict[str, str]()
+    if fit.formula is not None:
+        known["formula"] = fit.formula.text
+    known["outcome"] = _family(fit)
+    known["rows"] = f"{stats['rows']:,}"
+    if stats["distinct_rows"] != stats["rows"]:
+        known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal ones are looked at once"
+    if groups := stats.get("groups"):
+        known["groups"] = f"{groups['count']:,} of {groups['term']}; the prior of their sd is {groups['prior']}"
+    known["method"] = METHODS.get(stats["method"], stats["method"])
+    if stats["why"]:
+        known["chosen because"] = stats["why"]
+    if stats["surrogate"]:
+        known["surrogate"] = stats["surrogate"]
+    known["proposals"] = str(stats["proposal"])
+    known["accepted"] = ", ".join(f"{stage} {share:.1%}" for stage, share in stats["acceptance"].items())
+    if stats["surrogate_rows_per_draw"]:
+        known["surrogate's rows"] = f"{few(stats['surrogate_rows_per_draw'])} a draw"
+    return known
+
+
+def _family(fit: Fit) -> str:
+    given = {key: value for key, value in vars(fit.family).items() if value is not None}
+    return fit.family.name + (f" ({', '.join(f'{key} {value}' for key, value in given.items())})" if given else "")
+
+
+def _exactness(fit: Fit) -> str:
+    if fit.stats["exact"]:
+        return page.text(
+            "This method is exact: its chains have the posterior of all rows as their limit, whatever rows a step "
+            "looks at. What is left is Monte Carlo error, which shrinks as draws grow, and which the tables tell."
+        )
+    lines = fit.stats["approximation"].get("said", [])
+    return page.text("This method is approximate: more draws will not take its error away.") + page.bullets(lines)
+
+
+def _convergence(fit: Fit) -> str:
+    problems, warnings = fit.problems(), fit.stats["warnings"]
+    table = fit.summary()
+    if not problems:
+        least, worst = table["ess_bulk"].min(), table["r_hat"].max()
+        verdict = "Nothing speaks against it" if fit.stats["exact"] else MIXED.capitalize()
+        parts = [
+            page.text(
+                f"{verdict}. The chains agree (the largest R-hat is {worst:.3f}; up to {R_HAT_LIMIT} "
+                f"is fine), and even the parameter that mixes worst has {least:,.0f} effective draws."
+            )
+        ]
+        if not fit.stats["exact"]:
+            parts.append(page.text("That says nothing about how far the approximation is off."))
+    else:
+        parts = [page.text("Not yet; do not trust the numbers below before these are settled."), page.bullets(problems)]
+        parts += [page.text("What to do:"), page.bullets(_advice(fit))]
+    if warnings:
+        parts += [page.text("The fit warned:"), page.bullets(warnings)]
+    return "\n".join(parts)
+
+
+def _advice(fit: Fit) -> list[str]:
+    draws, stats = fit.posterior.sizes["draw"], fit.stats
+    advice = []
+    if stats["interrupted"]:
+        advice.append("The run was interrupted; run it again to its end.")
+    advice.append(f"Draw more: draws={max(1_000, 4 * draws):,} instead of {draws:,}, or set target_ess.")
+    if isinstance(fit, MARSFit):
+        advice.append(
+            "Chains of splines take long to meet: a longer warm-up helps most (warmup=2000). Predictions agree well "
+            "before the splines do; compare those of single chains."
+        )
+    elif stats["method"] in ("mh", "two-stage"):
+        advice.append('Let the package choose: method="auto" proposes moves that fit the shape of the posterior.')
+    if stats["warnings"]:
+        advice.append("Look at the warnings below: separated outcomes, or nearly so, need a tighter prior.")
+    advice.append("Scale the columns that have large means or spreads, so that proposals move all alike.")
+    return advice
+
+
+def _coefficients(fit: Fit) -> list[str]:
+    if not fit.coefficients:
+        return []
+    names = list(fit.coefficients) + ([f"1|{fit.group}_sigma"] if fit.group else [])
+    caption = "Posterior mean, 50% and 94% interval of each coefficient but the intercept."
+    return [
+        page.section(
+            "Coefficients",
+            page.figure(plots.forest(fit), caption),
+            page.table(_rounded(fit.summary().loc[names]), "coefficient", FORMATS),
+            page.text(
+                "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "
+                "the bulk) a minute. R-hat: 1 if chains agree. MC error: Monte Carlo error of the mean."
+            ),
+        )
+    ]
+
+
+def _groups(fit: Fit) -> list[str]:
+    assert fit.group is not None
+    table = fit.summary().iloc[len(fit.coefficients) + 1 :]
+    table.index = fit.posterior[fit.group].values
+    table = _rounded(table)
+    if fit.groups is not None:
+        table.insert(0, "mean outcome", fit.groups["outcome"].values)
+        table.insert(0, "rows", fit.groups["rows"].values)
+    table = table.iloc[np.argsort(-table["mean"].to_numpy(), kind="stable")]
+    count, more = len(table), ""
+    if count > MOST_GROUPS:
+        half = MOST_GROUPS // 2
+        table = table.iloc[[*range(half), *range(count - half, count)]]
+        more = page.text(f"The {half} largest and the {half} smallest of {count:,}; fit.summary() has them all.")
+    caption = f"The effect of each {fit.group} on the linear predictor, and what its rows alone would say."
+    drawn = page.figure(plots.caterpillar(fit), caption)
+    return [page.section(f"Groups: {fit.group}", drawn, page.table(table, fit.group, FORMATS), more)]
+
+
+def _splines(fit: MARSFit) -> list[str]:
+    bases = fit.posterior["bases"].values
+    table = fit.importance().rename(columns={"eti94_lb": "94% from", "eti94_ub": "to", "included": "share of draws"})
+    parts = [
+        page.text(
+            f"Splines have {bases.min()} to {bases.max()} bases, {bases.mean():.1f} on average. The effect of a "
+            "variable is the standard deviation of what it alone changes in the log-odds."
+        ),
+        page.figure(plots.importance(fit), "How much each variable matters."),
+        page.table(table, "variable", FORMATS),
+        page.figure(
+            plots.effects(fit),
+            "Log-odds as a function of each variable, averaged over the others, with 94% intervals.",
+            plots.effects(fit, columns=2),
+        ),
+    ]
+    for first, second in _pairs(fit):
+        drawn = (plots.interaction(fit, first, second, columns) for columns in (2, 1))
+        parts.append(page.figure(next(drawn), f"{first} and {second} together.", next(drawn)))
+    return [page.section("Effects", *parts)]
+
+
+def _pairs(fit: MARSFit, most: int = 2) -> list[tuple[str, str]]:
+    """The pairs of variables that stand together in most bases."""
+    found: Counter[tuple[str, str]] = Counter()
+    kept, bases = fit.splines["basis"].values, fit.table["bases"].values
+    for number, times in zip(*np.unique(kept[kept >= 0], return_counts=True), strict=True):
+        degree = int(bases[number, DEGREE])
+        variables = sorted(bases[number, VARIABLE : VARIABLE + degree].astype(int))
+        for first, second in combinations(variables, 2):
+            found[fit.variables[first], fit.variables[second]] += int(times)
+    return [pair for pair, _ in found.most_common(most)]
+
+
+def _predictions(fit: Fit) -> str:
+    table = fit.calibration()
+    inside = ((table["observed"] >= table["lower"]) & (table["observed"] <= table["upper"])).sum()
+    return page.section(
+        "Predictions against outcomes",
+        page.figure(plots.calibration(fit), "Outcomes against predictions, and the rows of each bin."),
+        page.text(
+            f"All {fit.stats['rows']:,} rows were sorted by what the fit predicts for them. If the model holds, about "
+            f"94% of the bins lie in the band; {inside} of {len(table)} do.",
+            "Several bins in a row on the same side of it say that the model lacks something there: a curve, an "
+            "interaction, a variable. With many rows small departures show; whether they matter is yours to judge.",
+        ),
+    )
+
+
+def _draws(fit: Fit) -> str:
+    names, said = _shown(fit, MOST_PANELS)
+    few_names, more = _shown(fit, MOST_TRACES)
+    alike = "The path of each chain: they should look alike, and like grass."
+    return page.section(
+        "Draws",
+        said,
+        page.figure(plots.density(names, 4, fit=fit), "Posterior densities.", plots.density(names, 2, fit=fit)),
+        more,
+        page.figure(plots.trace(fit, few_names, 2), alike, plots.trace(fit, few_names, 1)),
+    )
+
+
+def _shown(fit: Fit, most: int) -> tuple[list[str], str]:
+    """Parameters to draw, and why not all."""
+    every = list(fit.parameters)
+    if len(every) <= most:
+        return every, ""
+    worst = set(fit.summary()["ess_bulk"].sort_values().index[:most])
+    said = page.text(f"Of {len(every):,} parameters, the {most} with fewest effective draws:")
+    return [name for name in every if name in worst], said
+
+
+def _speed(fit: Fit) -> str:
+    stats = fit.stats
+    rows = f"{few(stats['rows_per_draw'])} rows of the data were touched a draw, of {stats['rows']:,}"
+    if stats["surrogate_rows_per_draw"]:
+        rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
+    phases = [f"{name}: {PHASES[name]}" for name in stats["seconds"] if name in PHASES]
+    return page.section(
+        "Speed",
+        page.text(f"{rows}."),
+        page.figure(plots.seconds(fit), "Where the time went, in seconds."),
+        page.bullets(phases),
+        page.figure(plots.speed(fit, _shown(fit, MOST_PANELS)[0]), "Effective draws per minute of sampling."),
+    )
+
+
+def _again(fit: Fit) -> str:
+    seed = f"The seed was {fit.stats['seed']}. " if fit.stats["seed"] is not None else ""
+    return escape(f"{seed}Made with tallbayes, after Payne and Mallick, Two-Stage Metropolis-Hastings for Tall Data.")
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    return table[list(COLUMNS)].rename(columns=COLUMNS)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:,.1f} min" if seconds >= 120 else f"{seconds:,.1f} s"

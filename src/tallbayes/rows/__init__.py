@@ -1,0 +1,1 @@
+"""Rows: the one door to the data, and all that happens behind it."""

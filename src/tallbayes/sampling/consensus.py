@@ -1,0 +1,154 @@
+"""Consensus Monte Carlo: chains on every shard of the rows, side by side.
+
+With the rows in S shards, the posterior is the product of S posteriors, of one shard's rows and the prior to the power
+1/S each. Every shard has a kernel and chains of its own, which know nothing of the others; `combine.py` makes draws of
+all rows from theirs. A state is the states of all shards, and a step makes a step on each, so that a run can stop at
+any time with as many draws of every shard.
+
+Shards run in threads. A thread that works on a shard makes its passes alone: the others are busy with other shards.
+
+Reference: S. L. Scott et al. (2016), "Bayes and Big Data: the consensus Monte Carlo algorithm".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numba import get_num_threads, set_num_threads
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.sampling.kernel import Draws, Kernel, Streams
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class ShardError(ValueError):
+    """Something failed on one shard; the error is its cause."""
+
+    def __init__(self, shard: int, shards: int, error: BaseException) -> None:
+        super().__init__(f"shard {shard + 1} of {shards} failed ({type(error).__name__}: {error}); all others stopped")
+        self.shard = shard
+
+
+class State(NamedTuple):
+    """Where the chains of all shards are."""
+
+    theta: Array  # (chains, parameters of all shards)
+    shards: tuple[Any, ...]  # states
+    more: tuple[Streams, ...]  # random numbers of all shards but the first, which has the run's own
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """Kernels of the shards of a model, whose draws `combine` brings together."""
+
+    model: GLM
+    kernels: tuple[Kernel, ...]
+    groups: tuple[NDArray[np.intp] | None, ...]  # of each shard, where there are groups
+    sharding: str
+    combiner: str
+    workers: int
+    why: str = ""
+    exact = False
+    name = "consensus"
+
+    @property
+    def proposal(self) -> Any:
+        """That of the first shard."""
+        return self.kernels[0].proposal
+
+    def start(self, rng: Streams) -> State:
+        """Chains on all shards at their starting points; with one shard they use the very numbers of a plain run."""
+        others = len(self.kernels) - 1
+        each = [[generator.spawn(others) for generator in stream] for stream in rng]
+        more = tuple(Streams(*([own[s] for own in stream] for stream in each)) for s in range(others))
+        streams = (rng, *more)
+        states = tuple(self.on_each(lambda s: self.kernels[s].start(streams[s])))
+        return State(_joined(states), states, more)
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move the chains of every shard by so many steps; parameters and updates of the shards stand side by side."""
+        streams = (rng, *state.more)
+        done = self.on_each(lambda s: self.kernels[s].advance(state.shards[s], steps, streams[s]))
+        states, parts = tuple(one for one, _ in done), [draws for _, draws in done]
+        side_by_side = {
+            name: np.concatenate([getattr(part, name) for part in parts], axis=1)
+            for name in ("screened", "decided", "accepted", "log_first", "log_second")
+        }
+        draws = Draws(
+            theta=np.concatenate([part.theta for part in parts], axis=2),
+            log_posterior=np.full((steps, len(state.theta)), np.nan),
+            variance=np.zeros((steps, len(state.theta))),
+            **side_by_side,
+        )
+        return State(_joined(states), states, state.more), draws
+
+    def each_by_itself(
+        self, state: State, work: Callable[[Kernel, Any, Streams | None], tuple[Kernel, Any]]
+    ) -> tuple[Consensus, State]:
+        """Let something make a new kernel and state of each shard's; the first shard has the streams of the run."""
+        streams = (None, *state.more)
+        done = self.on_each(lambda s: work(self.kernels[s], state.shards[s], streams[s]))
+        states = tuple(one for _, one in done)
+        return replace(self, kernels=tuple(kernel for kernel, _ in done)), State(_joined(states), states, state.more)
+
+    def on_each(self, work: Callable[[int], T]) -> list[T]:
+        """Work on each shard in turn, by its number, several at a time."""
+        return on_each(len(self.kernels), work, self.workers)
+
+
+def kernels_of(kernel: Kernel) -> tuple[Kernel, ...]:
+    """The kernels of a consensus' shards; of any other kernel, itself."""
+    return kernel.kernels if isinstance(kernel, Consensus) else (kernel,)
+
+
+def on_each(shards: int, work: Callable[[int], T], workers: int) -> list[T]:
+    """What work gives for each shard, done in threads; if one fails, those that have not begun never do."""
+    stop = threading.Event()
+
+    def one(shard: int) -> T | None:
+        if stop.is_set():
+            return None
+        threads = get_num_threads()
+        if shards > 1:
+            set_num_threads(1)
+        try:
+            return work(shard)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+        except Exception as error:
+            stop.set()
+            raise ShardError(shard, shards, error) from error
+        finally:
+            set_num_threads(threads)
+
+    if workers == 1 or shards == 1:
+        return [_there(one(shard)) for shard in range(shards)]
+    with ThreadPoolExecutor(min(workers, shards)) as pool:
+        jobs = [pool.submit(one, shard) for shard in range(shards)]
+        try:
+            wait(jobs)
+        except BaseException:  # Ctrl-C: those under way end by themselves
+            stop.set()
+            raise
+    for job in jobs:  # those that failed first, since what they stopped has no result
+        if (error := job.exception()) is not None:
+            raise error
+    return [_there(job.result()) for job in jobs]
+
+
+def _there(result: T | None) -> T:
+    assert result is not None
+    return result
+
+
+def _joined(states: Sequence[Any]) -> Array:
+    return np.concatenate([state.theta for state in states], axis=1)

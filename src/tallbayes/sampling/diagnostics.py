@@ -1,0 +1,165 @@
+"""How much the draws are worth: effective draws, their speed, and whether the chains agree.
+
+ESS is rank-normalised (Vehtari et al., 2021; the formulas are in mixing.py): n / (1 + 2 sum rho_k) of all chains
+together, the sum cut where noise begins. EDPM = ESS / minutes is how Payne and Mallick compare samplers; REDPM is the
+ratio of two EDPMs. Draws have the shape (chain, draw, parameter); results have one number per parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.sampling import mixing
+
+Array = NDArray[np.float64]
+
+FEWEST_DRAWS = 4  # a chain is split in two, and half a chain needs a variance
+R_HAT_LIMIT = 1.01
+ESS_LIMIT = 100  # per chain
+
+
+class Diagnostics(NamedTuple):
+    """All that is known of each parameter's draws."""
+
+    ess_bulk: Array
+    ess_tail: Array
+    r_hat: Array
+    mcse_mean: Array
+    mcse_sd: Array
+
+
+def diagnose(draws: ArrayLike) -> Diagnostics:
+    """Compute every diagnostic once.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    >>> diagnose(draws).r_hat.round(2)
+    array([1., 1.])
+    """
+    return Diagnostics(*_each(draws, *Diagnostics._fields))
+
+
+def ess(draws: ArrayLike, kind: str = "bulk") -> Array:
+    """Effective number of draws in the bulk or in the tails (the 5% and 95% quantiles, whichever is worse).
+
+    A parameter that no chain ever moves has none. Fewer than 4 draws a chain, or infinite ones, give NaN.
+
+    >>> rng = np.random.default_rng(0)
+    >>> bool(3_500 < ess(rng.normal(size=(4, 1_000, 1)))[0] < 4_500)
+    True
+    >>> ess(np.ones((4, 1_000, 1)))
+    array([0.])
+    """
+    if kind not in ("bulk", "tail"):
+        raise ValueError(f"kind {kind!r} is not known; choose 'bulk' or 'tail'")
+    return _each(draws, f"ess_{kind}")[0]
+
+
+def r_hat(draws: ArrayLike) -> Array:
+    """Disagreement between chains: 1 if none, above 1.01 a sign that they have not converged.
+
+    Chains are compared by halves, and one chain alone by quarters. NaN where nothing ever moves.
+
+    >>> apart = np.random.default_rng(0).normal(size=(2, 100, 1)) + np.array([0, 5]).reshape(2, 1, 1)
+    >>> bool(r_hat(apart)[0] > 1.5)
+    True
+    """
+    return _each(draws, "r_hat")[0]
+
+
+def mcse(draws: ArrayLike, of: str = "mean") -> Array:
+    """Monte Carlo standard error of the posterior mean or sd.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 2_500, 1))
+    >>> bool(0.009 < mcse(draws)[0] < 0.011)
+    True
+    """
+    if of not in ("mean", "sd"):
+        raise ValueError(f"the Monte Carlo error of {of!r} is not known; choose 'mean' or 'sd'")
+    return _each(draws, f"mcse_{of}")[0]
+
+
+def edpm(draws: ArrayLike, minutes: float, thin: int = 1) -> Array:
+    """Effective draws per minute: the bulk ESS of every `thin`-th draw, over the minutes that all draws took.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 1))
+    >>> bool(edpm(draws, minutes=2.0)[0] == ess(draws)[0] / 2)
+    True
+    """
+    if not minutes > 0:
+        raise ValueError(f"minutes must be positive, got {minutes}")
+    if thin < 1:
+        raise ValueError(f"thin must be 1 or more, got {thin}")
+    return ess(_shaped(draws)[:, ::thin]) / minutes
+
+
+def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None = None) -> list[str]:
+    """What speaks against the draws, a sentence each that names the worst parameter; nothing if all is well.
+
+    `found` are the diagnostics of these draws, where they are known already.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    >>> problems(draws, ["Intercept", "fico"])
+    []
+    >>> draws[:, :, 1] = 1
+    >>> problems(draws, ["Intercept", "fico"])
+    ["no chain ever moved 'fico'; its proposals are never accepted"]
+    """
+    draws = _shaped(draws)
+    chains, count = draws.shape[:2]
+    if len(names) != draws.shape[2]:
+        raise ValueError(f"{len(names)} names for {draws.shape[2]} parameters; give one each")
+    broken = np.asarray(~np.isfinite(draws).all(axis=(0, 1)))
+    if broken.any():
+        return [f"{_several(names, broken)} has draws that are not finite"]
+    if count < FEWEST_DRAWS:
+        return [f"{count} draws a chain are too few to judge convergence; take at least 1,000"]
+    found = found or diagnose(draws)
+    stuck, few = found.ess_bulk == 0, ESS_LIMIT * chains
+    said = []
+    if stuck.any():
+        said.append(f"no chain ever moved {_several(names, stuck)}; its proposals are never accepted")
+    for values, wrong, should in [
+        (found.r_hat, found.r_hat > R_HAT_LIMIT, f"chains disagree: r_hat should be at most {R_HAT_LIMIT}"),
+        (-found.ess_bulk, found.ess_bulk < few, f"few effective draws: bulk ESS should be at least {few:,}"),
+        (
+            -found.ess_tail,
+            found.ess_tail < few,
+            f"few draws in the tails: tail ESS should be at least {few:,}",
+        ),
+    ]:
+        wrong = wrong & ~stuck
+        if wrong.any():
+            worst = int(np.argmax(np.where(wrong, values, -np.inf)))
+            said.append(
+                f"{should}, but is {abs(values[worst]):,.4g} for {names[worst]!r} "
+                f"({wrong.sum()} of {len(names)} parameters fail); draw more"
+            )
+    return said
+
+
+def _several(names: Sequence[str], which: NDArray[np.bool_]) -> str:
+    first, *more = [repr(name) for name, chosen in zip(names, which, strict=True) if chosen]
+    return first + (f" (and {len(more)} more)" if more else "")
+
+
+def _shaped(draws: ArrayLike) -> Array:
+    draws = np.asarray(draws, dtype=float)
+    if draws.ndim != 3:
+        raise ValueError(f"draws must have the shape (chain, draw, parameter), got {draws.shape}")
+    return draws
+
+
+def _each(draws: ArrayLike, *names: str) -> list[Array]:
+    """Statistics by name. A parameter that no chain ever moves has no effective draws, and all else is NaN."""
+    draws = _shaped(draws)
+    if draws.shape[1] < FEWEST_DRAWS:
+        return [np.full(draws.shape[2], np.nan) for _ in names]
+    found = mixing.statistics(draws, names)
+    stuck = (draws.min(axis=1) == draws.max(axis=1)).all(axis=0)
+    for name, values in zip(names, found, strict=True):
+        values[stuck & ~np.isnan(values)] = 0 if name.startswith("ess") else np.nan
+    return found

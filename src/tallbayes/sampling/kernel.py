@@ -1,0 +1,113 @@
+"""Kernels: Markov chains that leave the posterior as it is.
+
+Every kernel has the same shape. `start(rng)` gives a State for several chains, `advance(state, steps, rng)` moves
+them all together, so that one pass over the data serves every chain, and returns the new State and the Draws. A
+kernel never changes: tuning makes a new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.sampling.proposals import Named
+from tallbayes.splines.model import MARS
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Streams(NamedTuple):
+    """Random numbers of each chain: one generator for proposals and stage 1, another for stage 2.
+
+    What a step takes from them does not depend on how the steps are split into calls; and a two-stage kernel with an
+    exact surrogate makes the very draws of its one-stage twin, since the second stage has numbers of its own.
+    """
+
+    first: list[np.random.Generator]
+    second: list[np.random.Generator]
+
+    @classmethod
+    def spawn(cls, seed: int | np.random.SeedSequence | None, chains: int) -> Streams:
+        """Independent streams for a number of chains."""
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        pairs = [child.spawn(2) for child in root.spawn(chains)]
+        return cls(*([np.random.default_rng(pair[stage]) for pair in pairs] for stage in (0, 1)))
+
+
+class Draws(NamedTuple):
+    """What `advance` returns: positions after each step, and facts on each update (several a step by coefficient)."""
+
+    theta: Array  # (steps, chains, p)
+    log_posterior: Array  # (steps, chains)
+    screened: Array  # (steps, updates, chains) share of proposals that stage 1 let pass
+    decided: Flags  # (steps, updates, chains) whether the full data was asked
+    accepted: Flags  # (steps, updates, chains) whether the chain moved
+    log_first: Array  # (steps, updates, chains) log acceptance ratio of the only or first stage
+    log_second: Array  # (steps, updates, chains) of the second stage, NaN where it was not reached
+    variance: Array  # (steps, chains) of the log-likelihood where the chain is, if that is an estimate
+
+    @classmethod
+    def empty(cls, steps: int, updates: int, chains: int, p: int) -> Draws:
+        """Room for so many steps."""
+        shape = (steps, updates, chains)
+        return cls(
+            np.empty((steps, chains, p)),
+            np.empty((steps, chains)),
+            np.empty(shape),
+            np.zeros(shape, dtype=bool),
+            np.zeros(shape, dtype=bool),
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+            np.zeros((steps, chains)),
+        )
+
+
+class Kernel(Protocol):
+    """A Markov chain whose stationary distribution is the posterior, if `exact`."""
+
+    @property
+    def model(self) -> GLM | MARS:
+        """Whose posterior it is."""
+
+    @property
+    def proposal(self) -> Named:
+        """Where its chains may go next."""
+
+    @property
+    def why(self) -> str:
+        """Why it was chosen, where that was not the user's choice."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the stationary distribution is the posterior itself."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in tables."""
+
+    def start(self, rng: Streams) -> Any:
+        """Chains at their starting points."""
+
+    def advance(self, state: Any, steps: int, rng: Streams) -> tuple[Any, Draws]:
+        """Move every chain by so many steps."""
+
+
+def first_log_ratio(log_q: Array | float, proposed: Array, current: Array) -> Array:
+    """Log Hastings ratio, from the log densities (up to one constant) at the proposed and the current point."""
+    return np.asarray(log_q + proposed - current)
+
+
+def second_log_ratio(full: tuple[Array, Array], surrogate: tuple[Array, Array]) -> Array:
+    """Log ratio of stage 2, from the (proposed, current) log-likelihoods of full data and surrogate."""
+    return np.asarray((full[0] - full[1]) - (surrogate[0] - surrogate[1]))
+
+
+def decide(log_ratio: Array, rng: list[np.random.Generator]) -> Flags:
+    """Accept each chain's proposal with probability min(1, exp(log_ratio)); a NaN is a rejection."""
+    uniform = np.array([generator.random() for generator in rng])
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(uniform) < log_ratio)

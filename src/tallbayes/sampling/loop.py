@@ -1,0 +1,250 @@
+"""The only sampling loop: seeds, chains, warm-up, progress, and when to stop.
+
+Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, and a stop is
+noticed. The draws depend on the seed alone: not on how the steps are split into calls, and not on any clock.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data.timing import Phases
+from tallbayes.sampling import diagnostics
+from tallbayes.sampling.consensus import kernels_of
+from tallbayes.sampling.kernel import Draws, Kernel, Streams
+from tallbayes.sampling.warmup import tune
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+Array = NDArray[np.float64]
+
+CALL_SECONDS = 0.2
+FIRST_LOOK = 200  # draws a chain before ESS is first looked at; then whenever there are a quarter more
+MOST_DRAWS = 1_000_000  # a chain, where only an ESS was asked for
+
+
+@dataclass(frozen=True)
+class Run:
+    """The draws of all chains and what it took to get them."""
+
+    kernel: Kernel
+    theta: Array  # (chains, draws, p)
+    log_posterior: Array  # (chains, draws)
+    acceptance: dict[str, float]
+    rows_per_draw: float
+    surrogate_rows_per_draw: float
+    variance: Array  # (chains, draws) of estimated log-likelihoods
+    interrupted: bool
+
+
+def run(
+    kernel: Kernel,
+    draws: int | None,
+    chains: int,
+    seed: int | np.random.SeedSequence | None,
+    warmup: int,
+    phases: Phases,
+    target_ess: float | None = None,
+    progress: bool = True,
+) -> Run:
+    """Warm up, freeze, and draw until there are `draws` a chain or every coefficient has `target_ess`.
+
+    Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises.
+    """
+    rng = Streams.spawn(seed, chains)
+    most = draws or MOST_DRAWS
+    with _stop_on_interrupt() as stop, _progress_bar(progress, kernel.name) as bar:
+        loop = _Loop(rng, stop, bar)
+        with phases("warmup"):
+            state = kernel.start(rng)
+            loop.begin("warm-up", warmup * len(kernels_of(kernel)))
+            kernel, state = tune(kernel, state, warmup, loop.advance)
+        counted = _Touched(kernel)
+        loop.begin("draws", most)
+        parts: list[Draws] = []
+        # No coefficient can have the ESS that was asked for before there are about as many draws.
+        made, look = 0, min(most, max(FIRST_LOOK, int((target_ess or 0) / chains)))
+        shown = _NowAndThen()
+        while made < most:
+            with phases("sampling"):
+                state, part = loop.advance(kernel, state, look - made, stoppable=True)
+            parts.append(part)
+            made += len(part.theta)
+            if stop.is_set():
+                break
+            if target_ess or (progress and shown.due()):
+                ess = float(np.min(diagnostics.ess(kernel.model.watched(_joined(parts, "theta").swapaxes(0, 1)))))
+                loop.note(f"ESS {ess:,.0f}")
+                shown.done()
+                if target_ess and ess >= target_ess:
+                    break
+            look = min(most, made + max(1, made // 4))
+    if made == 0:
+        raise KeyboardInterrupt
+    full, surrogate = counted.since()
+    return Run(
+        kernel,
+        _joined(parts, "theta").swapaxes(0, 1),
+        _joined(parts, "log_posterior").swapaxes(0, 1),
+        _acceptance(kernel, parts),
+        full / (made * chains),
+        surrogate / (made * chains),
+        _joined(parts, "variance").swapaxes(0, 1),
+        stop.is_set(),
+    )
+
+
+@dataclass
+class _Loop:
+    """Advances kernels call by call, keeping the progress bar alive."""
+
+    rng: Streams
+    stop: threading.Event
+    bar: Progress | None
+    steps: int = 1  # a call
+    task: Any = None
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def begin(self, phase: str, total: int) -> None:
+        """A new line of the progress bar."""
+        if self.bar is not None:
+            self.task = self.bar.add_task(phase, total=total, facts="")
+
+    def note(self, text: str) -> None:
+        """Show a fact behind the bar."""
+        self.facts["ess"] = text
+
+    def advance(
+        self, kernel: Kernel, state: Any, steps: int, stoppable: bool = False, streams: Streams | None = None
+    ) -> tuple[Any, Draws]:
+        """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early.
+
+        Shards have streams of their own, and may be advanced from several threads.
+        """
+        parts: list[Draws] = []
+        made = 0
+        while made < steps and not (stoppable and self.stop.is_set()):
+            if self.stop.is_set():
+                raise KeyboardInterrupt
+            call = min(self.steps, steps - made)
+            began = time.perf_counter()
+            state, part = kernel.advance(state, call, streams or self.rng)
+            rate = (time.perf_counter() - began) / call
+            self.steps = int(np.clip(CALL_SECONDS / rate, 1, 4 * self.steps))
+            parts.append(part)
+            made += call
+            if self.bar is not None:
+                shares = " then ".join(f"{share:.2f}" for share in _acceptance(kernel, [part]).values())
+                self.facts["accept"] = f"accept {shares}"
+                self.bar.update(self.task, advance=call, facts="  ".join(self.facts.values()))
+        return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True))) if parts else (
+            Draws.empty(0, 1, *state.theta.shape)
+        )
+
+
+class _NowAndThen:
+    """When to do something that is only for show: not in the first second, and never for long."""
+
+    def __init__(self) -> None:
+        self._asked, self._next = 0.0, time.perf_counter() + 1.0
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        self._asked = time.perf_counter()
+        return self._asked >= self._next
+
+    def done(self) -> None:
+        """It is done; the next time is when ten times as long has passed as it took."""
+        now = time.perf_counter()
+        self._next = now + max(1.0, 10 * (now - self._asked))
+
+
+@dataclass
+class _Touched:
+    """Rows of the full data and of the surrogate touched since it was made."""
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        self._before = self._now()
+
+    def _now(self) -> tuple[int, int]:
+        each = kernels_of(self.kernel)
+        surrogates = (getattr(kernel, "surrogate", None) for kernel in each)
+        full = sum(kernel.model.rows.touched for kernel in each)
+        return full, sum(surrogate.touched for surrogate in surrogates if surrogate is not None)
+
+    def since(self) -> tuple[int, int]:
+        """The two counts."""
+        now = self._now()
+        return now[0] - self._before[0], now[1] - self._before[1]
+
+
+def _joined(parts: list[Draws], name: str) -> Array:
+    return np.concatenate([getattr(part, name) for part in parts])
+
+
+def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:
+    """Share of proposals that passed stage 1, and of those decided on all rows that were accepted.
+
+    A kernel whose updates are of different kinds names them, and has a share for each.
+    """
+    if names := getattr(kernel, "parts", ()):
+        shares = np.mean(np.concatenate([part.screened for part in parts]), axis=(0, 2))
+        return dict(zip(names, map(float, shares), strict=True))
+    screened = sum(float(part.screened.sum()) for part in parts) / max(1, sum(part.screened.size for part in parts))
+    if all(part.decided.all() and np.isnan(part.log_second).all() for part in parts):
+        return {"stage 1": screened}
+    decided = sum(int(part.decided.sum()) for part in parts)
+    accepted = sum(int(part.accepted[part.decided].sum()) for part in parts)  # some moves need no look at the rows
+    return {"stage 1": screened, "stage 2": accepted / max(1, decided)}
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; the next Ctrl-C raises as usual."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        stop.set()
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _progress_bar(wanted: bool, name: str) -> Iterator[Progress | None]:
+    if not wanted:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(f"{name} {{task.description:7}}"),
+        BarColumn(bar_width=6),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[facts]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield bar

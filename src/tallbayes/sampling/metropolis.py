@@ -1,0 +1,80 @@
+"""Metropolis-Hastings on all rows.
+
+A proposal theta' from q is accepted with probability
+
+    a = min(1, [p(theta') q(theta' -> theta)] / [p(theta) q(theta -> theta')]),
+
+so that p(theta) q(theta -> theta') a(theta, theta') is symmetric: detailed balance. One-at-a-time updates keep
+every row's linear predictor and add x_j * step to it instead of computing X theta anew.
+
+Reference: W. K. Hastings (1970), "Monte Carlo sampling methods using Markov chains and their applications".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.models.likelihood import Follower
+from tallbayes.sampling.kernel import Draws, Streams, decide, first_log_ratio
+from tallbayes.sampling.proposals import Proposal, Start
+
+Array = NDArray[np.float64]
+
+REFRESH = 100  # steps after which kept linear predictors are computed anew
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p)
+    log_prior: Array  # (chains,)
+    full: Follower  # the log-likelihood
+    steps: int  # made so far
+
+
+@dataclass(frozen=True)
+class Metropolis:
+    """Metropolis-Hastings with any proposal; `initial` draws the starting points."""
+
+    model: GLM
+    proposal: Proposal
+    initial: Start
+    why: str = ""  # it was chosen
+    exact = True
+    name = "mh"
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from `initial`."""
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        return State(theta, self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0)
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """A step makes all of the proposal's updates, each decided on its own."""
+        theta, log_prior, full, made = state
+        theta, log_prior = theta.copy(), log_prior.copy()
+        everyone = np.arange(len(theta))
+        draws = Draws.empty(steps, self.proposal.updates, *theta.shape)
+        for step in range(steps):
+            for update in range(self.proposal.updates):
+                move = self.proposal.propose(theta, update, rng.first)
+                value = full.at(move.theta, move.column, everyone)
+                new_prior = self.model.log_prior(move.theta)
+                log_ratio = first_log_ratio(move.log_q, value + new_prior, full.value + log_prior)
+                accepted = decide(log_ratio, rng.first)
+                chains = np.flatnonzero(accepted)
+                full.accept(move.theta, move.column, chains, value[chains])
+                theta[chains], log_prior[chains] = move.theta[chains], new_prior[chains]
+                draws.screened[step, update] = accepted
+                draws.decided[step, update] = True
+                draws.accepted[step, update] = accepted
+                draws.log_first[step, update] = log_ratio
+            made += 1
+            if made % REFRESH == 0:
+                full.refresh()
+            draws.theta[step], draws.log_posterior[step] = theta, full.value + log_prior
+        return State(theta, log_prior, full, made), draws

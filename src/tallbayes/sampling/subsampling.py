@@ -1,0 +1,139 @@
+"""Subsampling Metropolis-Hastings: the log-likelihood is estimated from m rows, and so is the posterior.
+
+With l the estimate from rows u and v the estimate of its variance (`estimators.py`), a chain moves in (theta, u) with
+
+    accept with min(1, exp(l' - v'/2 - (l - v/2)) x prior ratio x q-ratio),
+
+where l and v of the current state are kept, not estimated anew. Were l Gaussian and v its variance, exp(l - v/2) would
+have the likelihood as its mean, and theta the posterior as its distribution. Neither holds exactly: the posterior is
+approximate, the more so the larger v is. Rows come in blocks, one of which is drawn anew at each step, so that l' - l
+varies less than l itself; at theta' all of them are evaluated.
+
+References: M. Quiroz, R. Kohn, M. Villani and M.-N. Tran (2019), "Speeding up MCMC by efficient data subsampling";
+M.-N. Tran, R. Kohn, M. Quiroz and M. Villani (2016), "The block pseudo-marginal sampler".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.models.mode import Mode
+from tallbayes.rows.urn import draw_lots
+from tallbayes.sampling.estimators import Estimator
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.proposals import Independence, RandomWalk
+from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, walk
+
+Array = NDArray[np.float64]
+
+BLOCKS = 50
+VARIANCE, BAD = 1.0, 3.0  # of the estimate: with which the posterior is close, and with which it no longer is
+FEWEST_ROWS = 20  # that tell their own variance: a few rows that happen to be alike seem to have none
+
+
+class _Chain(NamedTuple):
+    theta: Array  # (p,)
+    at: Array  # (3,) estimate minus half its variance, log prior, variance
+    sample: Sample
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p)
+    chains: tuple[_Chain, ...]
+
+
+@dataclass(frozen=True)
+class Subsampling:
+    """Subsampling Metropolis-Hastings with `size` rows a step, in blocks, one of them new."""
+
+    model: GLM
+    mode: Mode
+    estimator: Estimator
+    size: int
+    steered: bool  # whether warm-up may change the size
+    proposal: RandomWalk
+    why: str = ""
+    exact = False
+    name = "subsampling"
+
+    @property
+    def initial(self) -> Independence:
+        """Where chains start."""
+        return Independence(self.mode.center, self.mode.factor)
+
+    @property
+    def blocks(self) -> int:
+        """In which the rows come."""
+        return min(BLOCKS, self.size)
+
+    @property
+    def target(self) -> Target:
+        """For the compiled loop."""
+        mode, prior = self.mode, self.model.prior
+        expansion = (mode.theta, mode.log_likelihood, mode.gradient, mode.curvature)
+        walk = np.ascontiguousarray(self.proposal.scale * self.proposal.factor)
+        return Target(self.estimator.known, *expansion, prior.mean, prior.scale, prior.df, prior.exponent, walk)
+
+    def told(self, variance: float) -> str:
+        """What is approximate, in words, given the mean variance of the estimates."""
+        start = f"the log-likelihood is estimated from {self.size:,} rows a draw, "
+        if self.size < FEWEST_ROWS:
+            return f"{start}too few to tell the variance of the estimate; use at least {FEWEST_ROWS}"
+        harm = (
+            "small enough" if variance <= VARIANCE else "more than it should be" if variance <= BAD else "far too much"
+        )
+        return (
+            f"{start}with a variance of {variance:.2g} on average: {harm} for the correction that takes the estimate "
+            f"for Gaussian (aim: {VARIANCE:g})"
+        )
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from the Gaussian at the mode, each with rows of its own."""
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        return State(theta, tuple(self._enter(*one) for one in zip(theta, rng.second, strict=True)))
+
+    def _enter(self, theta: Array, rng: np.random.Generator) -> _Chain:
+        p, m, target = theta.size, self.size, self.target
+        sample = Sample(np.empty((p, m)), np.empty(m), np.empty(m), np.empty(m))
+        draw_lots(self.estimator.urn.lots, self.mode.theta, 0, m, rng, *sample)
+        at, buffer = np.empty(3), np.empty((2, m))
+        at[1] = log_prior(target, theta)
+        at[0], at[2] = estimate(self.model.family.tag, target, self.estimator.urn.total, sample, theta, buffer)
+        self.model.rows.count(m)
+        return _Chain(theta.copy(), at, sample)
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        count, p = state.theta.shape
+        draws, target = Draws.empty(steps, 1, count, p), self.target
+
+        def run(c: int) -> _Chain:
+            theta, at, sample = state.chains[c]
+            chain = _Chain(theta.copy(), at.copy(), sample.copy())
+            if sample.y.size != self.size:  # warm-up has changed it
+                chain = self._enter(theta, rng.second[c])
+            facts = np.empty((steps, 3))
+            path = np.empty((steps, p))
+            walk(
+                self.model.family.tag, target, self.estimator.urn.lots, self.estimator.urn.total, self.blocks, *chain,
+                rng.first[c], rng.second[c], path, facts,
+            )  # fmt: skip
+            draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
+            draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]
+            return chain
+
+        with ThreadPoolExecutor(min(count, get_num_threads())) as pool:
+            chains = tuple(pool.map(run, range(count)))
+        draws.screened[:], draws.decided[:] = draws.accepted, True
+        draws.log_posterior[:] = np.nan  # nobody has looked at all rows
+        self.model.rows.count(steps * count * self.size)
+        return State(np.array([chain.theta for chain in chains]), chains), draws

@@ -1,0 +1,132 @@
+"""The compiled loop of subsampling Metropolis-Hastings: one chain, many steps (see `subsampling.py`)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.families.compiled import compiled
+from tallbayes.families.terms import value
+from tallbayes.rows.passes import predictor
+from tallbayes.rows.remainders import remainder
+from tallbayes.rows.urn import draw_lots
+
+Array = NDArray[np.float64]
+
+
+class Sample(NamedTuple):
+    """The rows that estimate the log-likelihood, in columns."""
+
+    x: Array  # (p, m)
+    y: Array  # (m,)
+    eta: Array  # (m,) linear predictor at the mode
+    bound: Array  # (m,) that their probabilities are in proportion to, per weight
+
+    def copy(self) -> Sample:
+        """Another one with the same rows."""
+        return Sample(*(part.copy() for part in self))
+
+
+class Target(NamedTuple):
+    """All that the loop knows of the posterior."""
+
+    known: bool  # whether the estimate rests on the expansion
+    theta: Array  # (p,) the mode
+    log_likelihood: float  # there
+    gradient: Array  # (p,) of the log-likelihood
+    curvature: Array  # (p, p) minus its second derivatives
+    prior_mean: Array  # (p,)
+    prior_scale: Array  # (p,)
+    prior_df: Array  # (p,) infinite where the prior is Normal
+    prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
+    factor: Array  # (p, p) of the random walk
+
+
+@compiled()
+def log_prior(target, theta):
+    """Log prior density, up to a constant."""
+    total = 0.0
+    for j in range(theta.size):
+        z = (theta[j] - target.prior_mean[j]) / target.prior_scale[j]
+        df = target.prior_df[j]
+        total += -0.5 * z * z if df == np.inf else -target.prior_exponent[j] * math.log1p(z * z / df)
+    return total
+
+
+@compiled()
+def estimate(tag, target, total, sample, theta, buffer):
+    """The estimate minus half its variance, and the variance.
+
+    Drawn in proportion to weight times bound, a row's t is the total of these over its bound, times what is not known
+    of its log-likelihood.
+    """
+    p, m = sample.x.shape
+    moved, terms = buffer[0], buffer[1]
+    base = 0.0
+    if target.known:
+        delta = theta - target.theta
+        base = target.log_likelihood
+        for j in range(p):
+            bend = 0.0
+            for k in range(p):
+                bend += target.curvature[j, k] * delta[k]
+            base += delta[j] * (target.gradient[j] - 0.5 * bend)
+        predictor(sample.x, None, None, delta, 0, m, moved)
+        for i in range(m):
+            terms[i] = total / sample.bound[i] * remainder(tag, sample.y[i], sample.eta[i], moved[i])
+    else:
+        predictor(sample.x, None, None, theta - target.theta, 0, m, moved)
+        for i in range(m):
+            terms[i] = total / sample.bound[i] * value(tag, sample.y[i], sample.eta[i] + moved[i])
+    mean = 0.0
+    for i in range(m):
+        mean += terms[i]
+    mean /= m
+    squares = 0.0
+    for i in range(m):
+        squares += (terms[i] - mean) ** 2
+    variance = squares / (m * (m - 1.0))
+    return base + mean - 0.5 * variance, variance
+
+
+@compiled()
+def walk(tag, target, lots, total, blocks, theta, at, sample, first, second, path, facts):
+    """Steps of one chain; facts (steps, 3) are log ratio, whether accepted, and the variance where it then is."""
+    p, m = sample.x.shape
+    new, z, buffer = np.empty(p), np.empty(p), np.empty((2, m))
+    longest = -(-m // blocks)
+    kept_x, kept = np.empty((p, longest)), np.empty((3, longest))
+    for step in range(facts.shape[0]):
+        block = min(blocks - 1, int(blocks * second.random()))
+        low, high = block * m // blocks, (block + 1) * m // blocks
+        size = high - low
+        for j in range(p):
+            kept_x[j, :size] = sample.x[j, low:high]
+        kept[0, :size] = sample.y[low:high]
+        kept[1, :size] = sample.eta[low:high]
+        kept[2, :size] = sample.bound[low:high]
+        draw_lots(lots, target.theta, low, high, second, sample.x, sample.y, sample.eta, sample.bound)
+        for j in range(p):
+            z[j] = first.standard_normal()
+        for j in range(p):
+            new[j] = theta[j]
+            for k in range(p):
+                new[j] += target.factor[j, k] * z[k]
+        there, variance = estimate(tag, target, total, sample, new, buffer)
+        prior = log_prior(target, new)
+        log_ratio = there + prior - at[0] - at[1]
+        accepted = math.log(first.random()) < log_ratio
+        if accepted:
+            theta[:] = new
+            at[0], at[1], at[2] = there, prior, variance
+        else:
+            for j in range(p):
+                sample.x[j, low:high] = kept_x[j, :size]
+            sample.y[low:high] = kept[0, :size]
+            sample.eta[low:high] = kept[1, :size]
+            sample.bound[low:high] = kept[2, :size]
+        path[step] = theta
+        facts[step, 0], facts[step, 1], facts[step, 2] = log_ratio, 1.0 if accepted else 0.0, at[2]

@@ -1,0 +1,210 @@
+"""The thinned second stage: exact, and it looks at a handful of rows.
+
+Let p* be the Gaussian that the second-order expansion at the mode makes of the posterior, and R_i(theta) what the
+expansion leaves out of row i's log-likelihood, so that p / p* = exp(sum R_i). With z the position in posterior standard
+deviations, the difference D_i = R_i(theta') - R_i(theta) of two points is at most c_i B (see `remainders` for c_i and
+`distance_bound` for B). A proposal theta' from q is decided like this:
+
+    draw N ~ Poisson(C B), C = sum c_i, and N rows with probabilities c_i / C; for the event of a row let
+        phi  = c_i B - max(0, D_i),    phi' = c_i B - max(0, -D_i);
+    keep the event with probability phi / (c_i B), and sum log(phi' / phi) over the events kept;
+    accept with min(1, q-ratio x p*-ratio x exp(that sum)).
+
+Why this is exact: the kept events of row i are S_i ~ Poisson(phi_i). Seen from theta' they would be Poisson(phi_i'),
+and phi_i' - phi_i = D_i, so the ratio of the two joint densities of (theta, S),
+
+    p(theta') prod phi_i'^S_i exp(-phi_i') / [p(theta) prod phi_i^S_i exp(-phi_i)]
+        = p*(theta') / p*(theta) x prod (phi_i' / phi_i)^S_i,
+
+has lost the sum over all rows. Rows whose bound is so large that they would be drawn again and again are evaluated
+always, outside the thinning. Where theta or theta' lies outside the ball in which the bounds hold, or thinning would
+cost more than a pass, all rows decide; that choice is a symmetric function of the two points, made before N is drawn.
+
+Proposals are independent draws from the posterior's shape along each axis (`shape.py`), or autoregressive with respect
+to p* where independent ones are rarely accepted. A fixed share walks along one axis, so that no tail can hold a chain
+for long, and where tails are long another share comes from a Student-t. A prior that is not Normal enters p* by its
+quadratic approximation, and the ratio corrects it. Where the data leave directions flat under such a prior (`flat.py`),
+the first axes follow them, tails of proposals fall as the prior does, and a share of the proposals stretches them.
+
+Reference for the auxiliary variables: R. Zhang and C. De Sa (2019), "Poisson-minibatching for Gibbs sampling with
+convergence rate guarantees".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.models.mode import Mode
+from tallbayes.rows.urn import Pool, Urn
+from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.proposals import Independence
+from tallbayes.sampling.shape import draw
+from tallbayes.sampling.thinned_loop import (
+    BAD_RATE,
+    BROKEN_BOUND,
+    CHAIN,
+    DECIDE,
+    DONE,
+    NEEDS_PASS,
+    Moves,
+    Target,
+    advance,
+    always_remainder,
+)
+
+Array = NDArray[np.float64]
+
+
+class _Chain(NamedTuple):
+    places: Array  # (4, p): z, the proposed z, and theta - mode of both
+    record: NDArray[Any]
+    pool: Pool
+
+    def copy(self) -> _Chain:
+        return _Chain(self.places.copy(), self.record.copy(), self.pool)
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p)
+    chains: tuple[_Chain, ...]
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """The thinned second stage, for the expansion of a model's log-likelihood at its mode."""
+
+    model: GLM
+    mode: Mode
+    target: Target
+    urn: Urn | None  # None where every row is always evaluated
+    moves: Moves
+    ahead: int  # rows drawn ahead at a time
+    why: str = ""  # it was chosen
+    exact = True
+    name = "thinned"
+
+    @property
+    def initial(self) -> Independence:
+        """Where chains start."""
+        return Independence(self.mode.center, self.mode.factor)
+
+    @property
+    def proposal(self) -> Moves:
+        """The mixture of proposals."""
+        return self.moves
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from the surrogate; far apart where the posterior may have long tails."""
+        if theta is None:
+            theta = self.initial.draw(rng.first) if self.model.prior.normal else self._scattered(rng.first)
+        theta = np.array(theta, dtype=float)
+        return State(theta, tuple(self._enter(point) for point in theta))
+
+    def _scattered(self, rng: list[np.random.Generator]) -> Array:
+        """Draws of proposals, twice as far from the center, and farther along flat directions.
+
+        Chains that begin in the same Gaussian agree for as long as none of them leaves it; these do not.
+        """
+        center, origin, flat = self.target.center, self.target.shape.origin, self.mode.flat
+        z = np.empty((len(rng), center.size))
+        for point, generator in zip(z, rng, strict=True):
+            draw(self.target.shape, generator, point)
+            point[:] = center + 2 * (point - center)
+            point[:flat] = origin[:flat] + np.exp(2 * np.abs(generator.standard_normal())) * (point - origin)[:flat]
+        theta = self.mode.theta + z @ self.mode.factor.T
+        possible = np.isfinite(self.model.log_posterior(theta))
+        return np.where(possible[:, None], theta, self.initial.draw(rng))
+
+    def _enter(self, theta: Array) -> _Chain:
+        p = theta.size
+        places, record = np.zeros((4, p)), np.zeros(1, CHAIN)
+        places[2] = theta - self.mode.theta
+        places[0] = np.linalg.solve(self.mode.factor, places[2])
+        record["always"] = self._always(places[0], places[2])
+        record["rest"] = np.nan
+        return _Chain(places, record, no_rows(p))
+
+    def _always(self, z: Array, delta: Array) -> float:
+        if self.target.always[1].size == 0:
+            return 0.0
+        return float(always_remainder(self.model.family.tag, self.target, z, delta))
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        count, p = state.theta.shape
+        draws = Draws.empty(steps, 1, count, p)
+        jobs = [(chain.copy(), steps, rng.first[c], rng.second[c]) for c, chain in enumerate(state.chains)]
+        workers = min(count, get_num_threads())
+        if workers == 1:
+            done = [self._run(*job) for job in jobs]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                done = list(pool.map(lambda job: self._run(*job), jobs))
+        draws.screened[:], draws.decided[:], draws.log_first[:] = 1.0, True, 0.0
+        draws.log_posterior[:] = np.nan  # nobody has looked at all rows
+        for c, (_, theta, log_ratios, accepted) in enumerate(done):
+            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
+        self.model.rows.count(steps * count * self.target.always[1].size)
+        last = draws.theta[-1].copy() if steps else state.theta
+        return State(last, tuple(chain for chain, *_ in done)), draws
+
+    def _run(
+        self, chain: _Chain, steps: int, first: np.random.Generator, second: np.random.Generator
+    ) -> tuple[_Chain, Array, Array, NDArray[np.bool_]]:
+        """All steps of one chain; the compiled loop comes back for rows and passes."""
+        p = chain.places.shape[1]
+        theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
+        tag, done = self.model.family.tag, 0
+        while True:
+            why, done = advance(
+                tag, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
+                theta, log_ratios, accepted,
+            )  # fmt: skip
+            if why == DONE:
+                return chain, theta, log_ratios, accepted
+            refuse(why)
+            if why == NEEDS_PASS:
+                self._decide_on_all_rows(chain)
+            else:
+                chain = self._refill(chain, second)
+
+    def _refill(self, chain: _Chain, rng: np.random.Generator) -> _Chain:
+        assert self.urn is not None
+        chain.record["used"] = 0
+        return chain._replace(pool=self.urn.draw(self.ahead, rng))
+
+    def _decide_on_all_rows(self, chain: _Chain) -> None:
+        """Put the log ratio of all rows into the record of a step."""
+        record, (z, new, delta, new_delta) = chain.record, chain.places
+        points = [(new, new_delta, "new_rest", "new_always")]
+        if np.isnan(record["rest"][0]):
+            points.append((z, delta, "rest", "always"))
+        params = np.array([self.mode.theta + moved for _, moved, _, _ in points])
+        values = self.model.log_likelihood(params)
+        for value, (_, moved, rest, always) in zip(values, points, strict=True):
+            quadratic = self.mode.gradient @ moved - 0.5 * moved @ self.mode.curvature @ moved
+            record[rest] = value - self.mode.log_likelihood - quadratic - record[always]
+        record["log_ratio"] += record["new_rest"] - record["rest"]
+        record["stage"] = DECIDE
+
+
+def refuse(why: int) -> None:
+    """Raise if the loop stopped because going on would be wrong."""
+    if why == BROKEN_BOUND:
+        raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
+    if why == BAD_RATE:
+        raise FloatingPointError("the rate at which rows are drawn is not a number")
+
+
+def no_rows(p: int) -> Pool:
+    """An empty pool."""
+    return Pool(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))

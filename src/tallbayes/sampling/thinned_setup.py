@@ -1,0 +1,331 @@
+"""Set-up of the thinned second stage: the ball, the rows that are always evaluated, the urn, and the proposals.
+
+All choices rest on counts, never on a clock. None of them matters for what is sampled, only for how fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc, gammaincc
+
+from tallbayes.models.glm import GLM
+from tallbayes.models.mode import Mode
+from tallbayes.rows.memory import LogLikelihoodDerivatives
+from tallbayes.rows.remainders import CHECKED, Remainders
+from tallbayes.rows.subsample import scattered
+from tallbayes.sampling import shape as shapes
+from tallbayes.sampling.shape import Shape
+from tallbayes.sampling.tails import tail_powers, warn_of_tails
+from tallbayes.sampling.thinned import Thinned, no_rows
+from tallbayes.sampling.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
+
+Array = NDArray[np.float64]
+
+BEYOND = np.array([3.0, 5.0, 9.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
+WALK_SHARE, WALK_SCALE = 0.05, 2.0  # of proposals that walk along one axis, and how far
+DF = 5  # of heavy-tailed proposals
+LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
+TAIL = 4.0  # posterior sds from the mode at which tails are looked at
+LONG_TAIL = 1.5  # log weight that may be there, above that of most proposals
+LOOKED_AT, POINTS, DIRECTIONS = 500, 200, 50  # rows, proposals and directions with which proposals are judged
+SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
+PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
+PAIRS = 1_000  # of proposals, for what is expected of a step
+FLAT_SHARE = 0.2  # of proposals that stretch flat directions
+FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
+OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
+STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
+ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
+
+# What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
+ROW = 14.0  # evaluating a row, besides its columns
+EVENT, EVENT_COLUMN = 500.0, 40.0  # an event, and a column of its row, which lies scattered in memory
+
+
+def pass_cost(rows: float, columns: int) -> float:
+    """What evaluating some rows costs."""
+    return rows * (ROW + columns)
+
+
+def event_cost(columns: int) -> float:
+    """What an event costs."""
+    return EVENT + EVENT_COLUMN * columns
+
+
+class Plan(NamedTuple):
+    """What a step is expected to cost with some radius of the ball."""
+
+    radius: float
+    always: float  # rows that are always evaluated
+    events: float  # rows drawn a step
+    outside: float  # share of steps that need all rows
+
+    def rows(self, size: int) -> float:
+        """Rows touched a step, of so many."""
+        return self.always + self.events + self.outside * size
+
+    def cost(self, size: int, columns: int) -> float:
+        """In units of one row and column of a pass."""
+        return pass_cost(self.always + self.outside * size, columns) + self.events * event_cost(columns)
+
+
+class Outlook(NamedTuple):
+    """What independent proposals are worth."""
+
+    acceptance: float  # expected
+    tail: float  # the largest log weight p / q found, above that of most proposals
+    coefficient: int  # that is farthest out there
+
+    @property
+    def long_tailed(self) -> bool:
+        """Whether the posterior's tails are so much longer that other proposals must reach for them."""
+        return not self.tail <= LONG_TAIL
+
+
+class Setup(NamedTuple):
+    """A kernel, and what is expected of it."""
+
+    kernel: Thinned
+    plan: Plan
+    outlook: Outlook
+
+
+def expand(
+    model: GLM, mode: Mode, rng: np.random.Generator, moves: Moves | None = None, threshold: float | None = None
+) -> Setup:
+    """The thinned kernel for the expansion at the mode.
+
+    Unless `moves` are given, their mixture depends on how long the posterior's tails are. Rows that would be drawn more
+    than `threshold` times a step are always evaluated: by default those for which that is cheaper.
+    """
+    p = mode.theta.size
+    if threshold is None:
+        threshold = pass_cost(1.0, p) / event_cost(p)
+    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
+    if given is None and mode.flat:
+        moves = moves._replace(heavy=FLAT_SHARE, flat=mode.flat)
+    center = np.linalg.solve(mode.factor, mode.center - mode.theta)
+    gaussian = shapes.fit_shape(-0.5 * (shapes.KNOTS - center[:, None]) ** 2)
+    moved = _moved_by_flat_axes(model, mode)
+    flat = mode.flat if moved.size else 0
+    radii = (p - flat) ** 0.5 + BEYOND
+    points = rng.standard_normal((2, PAIRS, p))
+    spread = typical_spread(points[..., flat:])
+    expected = remainders.expected(radii, spread, threshold, rng)
+    expected[:, 0] += moved.size
+    plan = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
+    kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, moved, rng)
+    shape = see_shape(kernel, rng)
+    kernel = replace(kernel, target=kernel.target._replace(shape=shape))
+    seen = judge(kernel, rng)
+    if given is None and seen.long_tailed and not mode.flat:
+        moves = moves._replace(heavy=LONG_SHARE * min(1.0, 5 / p), walk=LONG_SHARE)  # in many dimensions few t's fit
+    shapes.draws(shape, rng, points.reshape(-1, p))
+    wider = typical_spread(points[..., flat:])
+    expected[:, 1] *= wider / spread if spread else 1.0  # none where all axes are flat
+    shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
+    if shaped.radius != plan.radius:
+        kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, moved, rng)
+    if not model.prior.normal:
+        warn_of_tails(kernel, rng)
+    return Setup(replace(kernel, moves=moves), shaped, seen)
+
+
+def _moved_by_flat_axes(model: GLM, mode: Mode) -> NDArray[np.intp]:
+    """The rows that flat directions move, if they are few enough to be always evaluated; else none.
+
+    Then proposals may go as far out along flat directions as they like, and no other row has to be looked at for it.
+    """
+    if not mode.flat:
+        return np.empty(0, np.intp)
+    moved = model.rows.moved_by(mode.factor[:, : mode.flat])
+    return moved if moved.size <= max(FEW_MOVED, SHARE_MOVED * model.rows.size) else moved[:0]
+
+
+def typical_spread(points: Array) -> float:
+    """The mean of B over pairs of points (2, pairs, p), those apart that no ball would hold."""
+    here, there = np.linalg.norm(points, axis=2)
+    held = np.maximum(here, there) <= points.shape[2] ** 0.5 + BEYOND[-1]
+    bounds = distance_bound(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
+    return float(bounds.mean()) if bounds.size else 0.0
+
+
+def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
+    """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails.
+
+    Tails are looked at far out along each coefficient and along random directions, and among the proposals themselves:
+    one whose weight p / q is far above the others' is a place where a chain would stay for long.
+    """
+    p, target, mode = kernel.mode.theta.size, kernel.target, kernel.mode
+    directions = np.concatenate([mode.factor, -mode.factor, rng.standard_normal((DIRECTIONS, p))])
+    far = TAIL * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    points = np.concatenate([far, np.empty((POINTS, p))])
+    shapes.draws(target.shape, rng, points[len(far) :])
+    points = points[(np.abs(points) <= shapes.REACH).all(1)]  # farther out a few rows say nothing
+    pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
+    values = log_weights(kernel.model.family.tag, target, pool, points)
+    values -= 0.5 * ((points - target.center) ** 2).sum(1)
+    values -= shapes.log_densities(target.shape, points)
+    near = values[len(far) :]
+    weights = np.exp(near - near.max())
+    accept = np.minimum(1.0, weights[:, None] / np.maximum(weights, np.finfo(float).tiny)).mean(0)
+    worst = int(values.argmax())
+    farthest = int((np.abs(mode.factor @ points[worst]) / mode.sd).argmax())
+    return Outlook(float(weights @ accept / weights.sum()), float(values[worst] - np.median(near)), farthest)
+
+
+def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
+    """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others.
+
+    Along flat directions, where much depends on it, all rows are looked at.
+    """
+    target, mode, p = kernel.target, kernel.mode, kernel.mode.theta.size
+    x, y, offset, weights = target.always
+    pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
+    excess = prior_profile(target, target.factor, PROFILED) + profile(
+        kernel.model.family.tag,
+        np.concatenate([y, pool.y]),
+        np.concatenate([kernel.mode.theta @ x + (0.0 if offset is None else offset), pool.eta]),
+        np.concatenate([x.T, pool.x]) @ kernel.mode.factor,
+        np.concatenate(
+            [np.ones(y.size) if weights is None else weights, target.total / max(1, pool.y.size) / pool.bound]
+        ),
+        PROFILED,
+    )
+    for k in range(mode.flat):
+        heights = kernel.model.log_posterior(mode.theta + np.outer(PROFILED, mode.factor[:, k]))
+        excess[k] = heights + 0.5 * (PROFILED - target.center[k]) ** 2
+    powers = tail_powers(kernel.model.prior, mode.factor)
+    origin = np.asarray(np.linalg.solve(mode.factor, -mode.theta), dtype=float)
+    return shape_of(excess, target.center, powers, origin, _others(mode))
+
+
+def shape_of(
+    excess: Array, center: Array, powers: Array, origin: Array | None = None, others: shapes.Others | None = None
+) -> Shape:
+    """Densities that exceed Gaussians around a center by so much, on the grid PROFILED, with tails of these powers."""
+    log_density = np.array([np.interp(shapes.KNOTS, PROFILED, line) for line in excess])
+    return shapes.fit_shape(log_density - 0.5 * (shapes.KNOTS - center[:, None]) ** 2, powers, origin, others)
+
+
+def _others(mode: Mode) -> shapes.Others | None:
+    """Components of the proposals for further modes: in proportion to their mass, but a fair share at least."""
+    if not mode.others:
+        return None
+    mass = np.exp([one.log_mass - mode.log_mass for one in mode.others])
+    shares = np.maximum(mass / (1 + mass.sum()), OTHER_SHARE)
+    shares *= min(1.0, OTHERS_SHARE / shares.sum())
+    back = np.linalg.inv(mode.factor)
+    centers = [back @ (one.theta - mode.theta) for one in mode.others]
+    return shapes.components(shares.tolist(), centers, [back @ one.factor for one in mode.others])
+
+
+def _plan(size: int, radii: Array, expected: Array, points: Array, moves: Moves) -> Plan:
+    """The radius for which a step should cost least, given what each costs inside, and some proposals."""
+    p = max(1, points.shape[2])
+    seen = (np.linalg.norm(points, axis=2)[..., None] > radii).mean((0, 1))
+    outside = 2 * np.maximum(seen, gammaincc(p / 2, radii**2 / 2))
+    outside += moves.walk * gammaincc(p / 2, (radii - moves.scale) ** 2 / 2)
+    if not moves.flat:
+        outside += moves.heavy * fdtrc(p, moves.df, radii**2 / p)
+    plans = [Plan(*map(float, numbers)) for numbers in np.column_stack([radii, expected, outside])]
+    return min(plans, key=lambda plan: plan.cost(size, p))
+
+
+def _build(
+    model: GLM,
+    mode: Mode,
+    remainders: Remainders,
+    plan: Plan,
+    spread: float,
+    threshold: float,
+    moves: Moves,
+    shape: Shape,
+    moved: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> Thinned:
+    """The kernel for a plan; the bounds of some rows are checked."""
+    rows, p = model.rows, mode.theta.size
+    bounds = remainders.bounds(plan.radius)
+    chosen = np.union1d(np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold)), moved)
+    flat = mode.flat if moved.size else 0
+    urn = remainders.urn(bounds, chosen)
+    if urn.rows:
+        some = np.setdiff1d(scattered(rows.size, CHECKED, rng), chosen)
+        require_bounds(remainders.excess(bounds, plan.radius, some, rng))
+    limit = pass_cost(rows.size, p) / event_cost(p)
+    target = _target(model, mode, chosen, flat, urn.total, plan.radius, limit, shape)
+    ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
+    kernel = Thinned(model, mode, target, urn if urn.rows else None, moves, ahead)
+    drawn = kernel.urn.rows if kernel.urn else 0
+    require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always[1].size)
+    return kernel
+
+
+def require_bounds(worst: float) -> None:
+    """Raise if some row's remainder exceeds its bound."""
+    if not worst <= 1:
+        raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+
+
+def require_every_row(weighted: Array, drawn: int, total: float, chosen: NDArray[np.intp], always: int) -> None:
+    """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
+
+    A row that is neither would drop out of the posterior in silence. `weighted` are the bounds of all rows times their
+    weights, `drawn` and `total` what a kernel has to draw from, `always` the rows it has of those `chosen`.
+    """
+    left = weighted.copy()
+    left[chosen] = 0.0
+    missing = np.count_nonzero(left) + chosen.size - drawn - always
+    if missing or not abs(left.sum() - total) <= ROUNDED * total:
+        raise FloatingPointError(
+            f"{missing} rows would be left out (bounds of {left.sum():.9g} to draw from, not {total:.9g}); "
+            "please report this"
+        )
+
+
+def _target(
+    model: GLM,
+    mode: Mode,
+    chosen: NDArray[np.intp],
+    flat: int,
+    total: float,
+    radius: float,
+    limit: float,
+    shape: Shape,
+) -> Target:
+    p, prior, factor = mode.theta.size, model.prior, mode.factor
+    tag, rows = model.family.tag, model.rows.take(chosen)
+    slope, curvature, constant = np.zeros(p), np.zeros((p, p)), float(rows.linear(tag, np.zeros((1, p)))[0])
+    linear = rows.linear(tag, np.eye(p)) - constant
+    if chosen.size:
+        at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
+        slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
+        constant -= float(at_mode.value[0])
+    return Target(
+        mode.theta,
+        np.ascontiguousarray(factor.T),
+        np.asarray(np.linalg.solve(factor, mode.center - mode.theta)),
+        prior.mean,
+        prior.scale,
+        prior.df,
+        prior.exponent,
+        prior.gradient(mode.theta),
+        prior.precision(mode.theta),
+        not prior.normal,
+        shape,
+        rows.arrays(),
+        linear,
+        constant,
+        slope,
+        np.ascontiguousarray(curvature),
+        flat,
+        total,
+        radius,
+        limit,
+    )

@@ -1,0 +1,143 @@
+"""Two-stage Metropolis-Hastings: a cheap surrogate screens proposals, the full data decides.
+
+Let p* = prior x exp(surrogate). Stage 1 accepts theta' from q with probability
+
+    a1 = min(1, [p*(theta') q(theta' -> theta)] / [p*(theta) q(theta -> theta')]),
+
+touching surrogate rows only, and what passes is accepted in stage 2 with probability
+
+    a2 = min(1, [p(theta') p*(theta)] / [p(theta) p*(theta')]).
+
+p* q a1 is symmetric, and so is (p / p*) a2; their product p q a1 a2 is detailed balance for p. The prior cancels in a2.
+
+With `subchain=L` stage 1 is L steps of a p*-reversible kernel, followed by one stage 2 with the same ratio. The L
+steps as a whole must be reversible, so each picks its update at random: a sweep in fixed order would leave p*
+invariant and still give a wrong posterior here. Without a subchain, stage 2 follows each single update and any
+fixed order is valid.
+
+References: J. A. Christen and C. Fox (2005), "Markov chain Monte Carlo using an approximation"; R. D. Payne and
+B. K. Mallick, "Two-Stage Metropolis-Hastings for Tall Data".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.models.glm import GLM
+from tallbayes.models.likelihood import Follower
+from tallbayes.sampling.kernel import Draws, Streams, decide, first_log_ratio, second_log_ratio
+from tallbayes.sampling.metropolis import REFRESH
+from tallbayes.sampling.proposals import Proposal, Start
+from tallbayes.sampling.surrogate import Surrogate
+
+Array = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, p)
+    log_prior: Array  # (chains,)
+    full: Follower  # the log-likelihood
+    surrogate: Follower  # the approximate log-likelihood
+    steps: int  # made so far
+
+
+@dataclass(frozen=True)
+class TwoStage:
+    """Two-stage Metropolis-Hastings with `subchain` stage-1 steps before each stage 2 (None: after each update)."""
+
+    model: GLM
+    surrogate: Surrogate
+    proposal: Proposal
+    initial: Start
+    subchain: int | None = None
+    why: str = ""  # it was chosen
+    exact = True
+    name = "two-stage"
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta`, or at draws from `initial`."""
+        theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
+        by_column = self.proposal.by_column and self.subchain is None
+        full, surrogate = (source.follow(theta, by_column) for source in (self.model, self.surrogate))
+        return State(theta, self.model.log_prior(theta), full, surrogate, 0)
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """A step is one subchain and its decision, or all of the proposal's updates, each screened and decided."""
+        updates = self.proposal.updates if self.subchain is None else 1
+        draws = Draws.empty(steps, updates, *state.theta.shape)
+        theta, log_prior = state.theta.copy(), state.log_prior.copy()
+        state = state._replace(theta=theta, log_prior=log_prior)
+        for step in range(steps):
+            for update in range(updates):
+                stage_1 = self._screen(state, update, rng) if self.subchain is None else self._explore(state, rng)
+                self._decide(state, stage_1, rng, Draws(*(part[step] for part in draws)), update)
+            state = state._replace(steps=state.steps + 1)
+            if state.steps % REFRESH == 0:
+                state.full.refresh()
+                state.surrogate.refresh()
+            draws.theta[step], draws.log_posterior[step] = theta, state.full.value + log_prior
+        return state, draws
+
+    def _screen(self, state: State, update: int, rng: Streams) -> _Screened:
+        """Stage 1: one update."""
+        move = self.proposal.propose(state.theta, update, rng.first)
+        value = state.surrogate.at(move.theta, move.column, np.arange(len(state.theta)))
+        log_prior = self.model.log_prior(move.theta)
+        log_ratio = first_log_ratio(move.log_q, value + log_prior, state.surrogate.value + state.log_prior)
+        passed = decide(log_ratio, rng.first)
+        return _Screened(move.theta, move.column, log_prior, value, np.flatnonzero(passed), passed, log_ratio)
+
+    def _explore(self, state: State, rng: Streams) -> _Screened:
+        """Stage 1: a subchain of reversible steps on p*."""
+        assert self.subchain is not None
+        theta, value, log_prior = state.theta.copy(), state.surrogate.value.copy(), state.log_prior.copy()
+        passes = np.zeros(len(theta))
+        for _ in range(self.subchain):
+            move = self.proposal.pick(theta, rng.first)
+            new_value, new_prior = self.surrogate.log_likelihood(move.theta), self.model.log_prior(move.theta)
+            log_ratio = first_log_ratio(move.log_q, new_value + new_prior, value + log_prior)
+            passed = decide(log_ratio, rng.first)
+            theta[passed], value[passed], log_prior[passed] = (
+                move.theta[passed],
+                new_value[passed],
+                new_prior[passed],
+            )
+            passes += passed
+        moved = np.flatnonzero(passes)
+        return _Screened(theta, None, log_prior, value, moved, passes / self.subchain, log_ratio)
+
+    def _decide(self, state: State, stage_1: _Screened, rng: Streams, draw: Draws, update: int) -> None:
+        """Stage 2: the full data decides on what passed stage 1; the state moves in place."""
+        theta, column, log_prior, surrogate_value, chains, screened, log_first = stage_1
+        log_ratio = np.full(len(theta), -np.inf)
+        if chains.size:
+            value = state.full.at(theta, column, chains)
+            log_ratio[chains] = second_log_ratio(
+                (value, state.full.value[chains]), (surrogate_value[chains], state.surrogate.value[chains])
+            )
+        accepted = decide(log_ratio, rng.second)
+        draw.screened[update], draw.accepted[update], draw.log_first[update] = screened, accepted, log_first
+        draw.decided[update, chains], draw.log_second[update, chains] = True, log_ratio[chains]
+        if accepted.any():
+            kept = np.flatnonzero(accepted)
+            state.full.accept(theta, column, kept, value[accepted[chains]])
+            state.surrogate.accept(theta, column, kept, surrogate_value[kept])
+            state.theta[kept], state.log_prior[kept] = theta[kept], log_prior[kept]
+
+
+class _Screened(NamedTuple):
+    """What stage 1 hands to stage 2."""
+
+    theta: Array
+    column: int | None
+    log_prior: Array
+    value: Array  # of the surrogate
+    chains: NDArray[np.intp]  # those that passed
+    screened: Array | NDArray[np.bool_]  # share of proposals that passed, per chain
+    log_ratio: Array

@@ -1,0 +1,1 @@
+"""Splines: Bayesian MARS, sums of products of hinges whose number and knots are sampled too."""

@@ -1,0 +1,62 @@
+"""Cells: the likelihood of a spline on pseudo-rows, one for each cell of the covariate space and outcome.
+
+`partition.py` says what the pseudo-rows are. With its weight and its offset each has, at the reference fit, the summed
+derivative of its rows; so the surrogate has the gradient of all rows in every direction that is linear within cells.
+What it lacks is curvature: where a spline varies inside cells, pseudo-rows do not see it, and chains that follow them
+alone soon find bases between them that cost nothing. So pairs are added, rows drawn at random, each with its pseudo-row
+c:
+
+    log L*(eta) = sum_c W_c l(eta_c) - 1/2 sum_i v_i [delta(x_i) - delta(c_i)]^2,    delta = eta - reference,
+
+where v_i is p(1 - p) of row i at the reference, over the expected number of times that it is drawn. The second sum
+estimates the missing curvature and leaves the gradient as it is. Both are bounded above and concave in eta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from tallbayes.splines.partition import Partition
+from tallbayes.splines.sheet import Sheet
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """At most `count` cells, and `pairs` drawn rows."""
+
+    count: int = 4_096
+    pairs: int = 4_000
+
+    def __post_init__(self) -> None:
+        for name, value in (("count", self.count), ("pairs", self.pairs)):
+            if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value > 0):
+                raise ValueError(f"{name} must be a positive whole number, not {value!r}")
+
+
+def sheet_at(partition: Partition, eta: Array, reference: Callable[[Array], Array], power: float = 1.0) -> Sheet:
+    """The surrogate at a reference with linear predictor eta (n,), to some power; `reference` has it anywhere else."""
+    rows, pairs = partition.pseudo_rows(eta), partition.pairs
+    there = reference(rows.x)
+    within = eta[pairs.chosen] - there[pairs.code]  # what the reference adds in pairs
+    small = np.exp(-np.abs(np.concatenate([rows.eta, eta[pairs.chosen]])))
+    unit = small / (1 + small) ** 2  # p (1 - p)
+    weights = power * np.concatenate([rows.weights, pairs.scale * unit[rows.y.size :]])
+    curvature = weights * np.concatenate([unit[: rows.y.size], np.ones(within.size)])
+    slope = np.zeros(weights.size)
+    slope[: rows.y.size] = weights[: rows.y.size] * (rows.y - expit(rows.eta))
+    return Sheet(
+        np.ascontiguousarray(np.concatenate([rows.x, pairs.x], axis=1)),
+        rows.y,
+        weights,
+        np.concatenate([rows.eta - there, -within]),
+        pairs.code,
+        curvature,
+        slope + curvature * np.concatenate([there, within]),
+    )

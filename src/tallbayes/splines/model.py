@@ -1,0 +1,183 @@
+"""Bayesian MARS for classification: eta(x) = b0 + sum of b_m B_m(x), bases B_m as in `basis.py`, logit link.
+
+The number of bases, the bases and the coefficients are all unknown. Priors: k uniform on 0..most (or a truncated
+Poisson), bases by the law of `basis.py`, b0 ~ N(0, 10^2), b_m ~ N(0, 1 / lambda), lambda ~ Gamma(shape, rate).
+
+A parameter vector has a fixed width, so that draws of varying dimension fit into one array: k, lambda, the intercept,
+the coefficients, and the bases, a row of numbers each; what lies beyond k is zero.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.data.formula import Formula
+from tallbayes.data.frames import check, read
+from tallbayes.data.timing import Phases
+from tallbayes.families import Bernoulli
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.splines.basis import MOST, WIDTH, Reference, Splines, admissible_share
+from tallbayes.splines.sheet import Sheet
+
+Array = NDArray[np.float64]
+
+INTERCEPT_SD = 10.0
+FEWEST = 20  # reference rows that are not zero in a basis
+TRIES, ADMISSIBLE = 5_000, 0.002  # bases drawn to see how many have so many, and the least share of them that will do
+
+
+def splines(theta: Array, most: int) -> Splines:
+    """The splines of parameter vectors (..., width), in one row."""
+    flat = theta.reshape(-1, theta.shape[-1])
+    bases = np.ascontiguousarray(flat[:, most + 3 :]).reshape(len(flat), most, WIDTH)
+    return Splines(flat[:, 0].astype(np.intp), np.ascontiguousarray(flat[:, 2 : most + 3]), bases)
+
+
+class MARS:
+    """A spline regression of an outcome 0 or 1.
+
+    Give a formula and data, of which every column of the design but the intercept is a variable, or a matrix X
+    (rows, variables) or data frame and outcomes y. `max_interaction` is the most variables in a basis, `max_bases` the
+    most bases; `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and
+    rate of the Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its
+    scale, and at least `min_rows` must not be zero in it: 20 unless given, or a tenth of the reference rows if that is
+    less. `memory` bytes may be used to keep columns of bases. `names` are those of the columns of a matrix. Convergence
+    is judged by the log-odds of so many `watched` reference rows.
+
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> model = MARS(X, X[:, 0] > 0.5)
+    >>> model.names
+    ('x0', 'x1')
+    """
+
+    def __init__(
+        self,
+        formula: str | ArrayLike,
+        data: Any,
+        *,
+        max_interaction: int = 3,
+        max_bases: int = 20,
+        expected_bases: float | None = None,
+        precision: tuple[float, float] = (0.5, 0.5),
+        reference: int = 2_000,
+        min_rows: int | None = None,
+        memory: float = 1e9,
+        watched: int = 20,
+        names: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> None:
+        for name, value, least in (
+            ("max_interaction", max_interaction, 1),
+            ("max_bases", max_bases, 1),
+            ("reference", reference, 2),
+            ("min_rows", 1 if min_rows is None else min_rows, 1),
+            ("watched", watched, 1),
+        ):
+            if not (isinstance(value, int | np.integer) and value >= least):
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if max_interaction > MOST:
+            raise ValueError(f"max_interaction must be at most {MOST}, not {max_interaction}")
+        prior = np.asarray(precision, dtype=float)
+        if prior.shape != (2,) or not (np.isfinite(prior) & (prior > 0)).all():
+            raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
+        if expected_bases is not None and not expected_bases > 0:
+            raise ValueError(f"expected_bases must be positive, not {expected_bases!r}")
+        if not memory >= 0:
+            raise ValueError(f"memory must be a number of bytes, not {memory!r}")
+        phases = Phases()
+        with phases("design"):
+            x, y = self._read(formula, data, names)
+            self.rows = MemoryRows(x, y)
+            self.rows.touched = 0
+        self.observations, self.most, self.memory = y.size, int(max_bases), memory
+        self.precision = (float(prior[0]), float(prior[1]))
+        rng = np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(y.size, min(reference, y.size), replace=False))
+        values = np.ascontiguousarray(x[:, chosen], dtype=float)
+        fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
+        self.reference = Reference(values, np.sort(values, axis=1), min(int(max_interaction), len(x)), fewest)
+        self._check_reference(rng)
+        self.reference_sheet = Sheet.of_rows(values, y[chosen].astype(float), np.ones(chosen.size))
+        counts = np.arange(self.most + 1)
+        self.log_k = np.zeros(self.most + 1)
+        if expected_bases is not None:
+            self.log_k = counts * math.log(expected_bases) - np.array([math.lgamma(k + 1) for k in counts])
+        self.points = values[:, np.linspace(0, chosen.size - 1, min(watched, chosen.size)).astype(int)]
+        self.seconds = phases.seconds
+
+    def _read(
+        self, formula: str | ArrayLike, data: Any, names: Sequence[str] | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Variables (d, rows) and outcomes, all checked."""
+        self.formula: Formula | None = None
+        if isinstance(formula, str):
+            parsed = Formula.parse(formula)
+            if parsed.group is not None:
+                raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
+            if names is not None:
+                raise ValueError("a formula has names of its own; leave names out")
+            frame = read(data, list(parsed.columns))
+            check(frame)
+            self.formula, x, y = Formula.learn_checked(formula, frame)
+            kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
+            if not kept:
+                raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
+            x, names, outcome = x[kept], [self.formula.coefficients[j] for j in kept], self.formula.outcome
+        else:
+            if names is None and hasattr(formula, "columns"):
+                names = list(formula.columns)
+            x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
+        if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
+            raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
+        self.named = names is not None
+        self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
+        if not len(self.names) == len(set(self.names)) == len(x):
+            raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
+        for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
+            if not np.isfinite(values.sum()):
+                raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+        self.family = Bernoulli()
+        self.family.check(y, outcome)
+        return x, y
+
+    def _check_reference(self, rng: np.random.Generator) -> None:
+        """Refuse or warn where the reference rows leave nothing, or little, to choose bases from."""
+        x, rows = self.reference.x, self.reference.x.shape[1]
+        same = [name for name, column in zip(self.names, x, strict=True) if np.ptp(column) == 0]
+        if len(same) == len(self.names) or admissible_share(self.reference, rng, TRIES) < ADMISSIBLE:
+            raise ValueError(
+                f"hardly any basis has {self.reference.fewest} of {rows:,} reference rows that are not zero; values "
+                "hardly differ: raise reference, lower min_rows, or drop variables that are almost constant"
+            )
+        if same:
+            warnings.warn(
+                f"{', '.join(map(repr, same))} {'is' if len(same) == 1 else 'are'} constant among the {rows:,} "
+                f"reference rows, so that no basis can have {'it' if len(same) == 1 else 'them'}; raise reference",
+                stacklevel=3,
+            )
+
+    def watched(self, theta: Array) -> Array:
+        """What convergence is judged by, from draws (chain, draw, width): lambda, the log-odds of a few rows, and k.
+
+        But k does not count where it never changes: a chain may well stay at the largest.
+        """
+        log_odds = splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
+        return np.concatenate([theta[..., int(np.ptp(theta[..., 0]) == 0) : 2], log_odds], axis=2)
+
+    @property
+    def nothing(self) -> Array:
+        """The parameter vector without any basis, at the share of ones that the reference rows have."""
+        theta, (ones, rows) = np.zeros(self.width), (self.reference_sheet.y.sum(), self.reference_sheet.y.size)
+        theta[1], theta[2] = self.precision[0] / self.precision[1], math.log((ones + 0.5) / (rows - ones + 0.5))
+        return theta
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return 3 + self.most * (1 + WIDTH)

@@ -1,0 +1,187 @@
+"""Linear predictors of splines that stay with the rows, for chains that change a few bases at a time.
+
+A proposal is told as terms: bases, and by how much their coefficients grow. The columns of new bases are computed here,
+on all rows, and nowhere before. Every row's linear predictor is kept for every chain, so that a proposal costs its
+terms and one look at the outcomes.
+
+Columns of live bases are kept within a limit of memory, least recently used ones being dropped, where to read them is
+less work than to compute them anew. With four variables it is not: a proposal for eight bases takes 3.5 ms a million
+rows on two cores, and 6.4 ms with kept columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from tallbayes.families.compiled import compiled, exp_negative
+from tallbayes.rows.passes import CHUNK
+from tallbayes.splines.basis import DEGREE, MOST, VARIABLE, WIDTH, fill
+
+Array = NDArray[np.float64]
+
+FEW = 4  # bases, for fewer of which columns are neither kept nor looked for: most proposals come to nothing
+KEPT = 3  # columns for each basis that a chain may have, where memory allows: those of proposals are kept too
+
+
+class Terms(NamedTuple):
+    """How a place differs from another: by how much the intercept grows, and the coefficients of which bases."""
+
+    constant: float
+    bases: Array  # (terms, WIDTH)
+    growth: Array  # (terms,)
+
+    @classmethod
+    def between(cls, here: tuple[Array, Array], there: tuple[Array, Array]) -> Terms:
+        """From (coefficients, bases) to others; the same basis may have another number there."""
+        constant = float(there[0][0] - here[0][0])
+        if len(here[1]) == len(there[1]) and (here[1] == there[1]).all():
+            growth = there[0][1:] - here[0][1:]
+            moved = np.flatnonzero(growth)
+            return cls(constant, here[1][moved], growth[moved])
+        found: dict[bytes, list[Any]] = {}
+        for (coefficients, bases), sign in ((here, -1.0), (there, 1.0)):
+            for coefficient, basis in zip(coefficients[1:], bases, strict=True):
+                entry = found.setdefault(basis.tobytes(), [basis, 0.0])
+                entry[1] += sign * coefficient
+        changed = [entry for entry in found.values() if entry[1] != 0.0]
+        bases = np.array([basis for basis, _ in changed]).reshape(len(changed), WIDTH)
+        return cls(constant, bases, np.array([grown for _, grown in changed], dtype=float))
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing differs."""
+        return self.constant == 0.0 and self.growth.size == 0
+
+
+class SplineTrack:
+    """Follows chains; `value` (chains,) is the log-likelihood where they are.
+
+    Kept columns are not part of what is pickled: whether a column is kept changes no number.
+    """
+
+    def __init__(self, size: int, chains: int, bases: int, memory: float) -> None:
+        self._eta, self._there = ([np.zeros(size) for _ in range(chains)] for _ in range(2))
+        self._room = int(min(memory / (8 * size), KEPT * bases * chains))
+        self.value = np.zeros(chains)
+        self._keep_nothing()
+
+    def _keep_nothing(self) -> None:
+        self._store = np.empty((self._room, self._eta[0].size))
+        self._slots: dict[bytes, int] = {}  # in the order of use
+        self._free = list(range(self._room))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the next step needs."""
+        return {"_eta": self._eta, "value": self.value, "_room": self._room}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The same, with no columns kept."""
+        self.__dict__.update(state)
+        self._there = [np.empty_like(eta) for eta in self._eta]
+        self._keep_nothing()
+
+    def enter(self, rows: Any, chain: int, coefficients: Array, bases: Array) -> None:
+        """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
+        self._eta[chain][:] = 0.0
+        self.accept(chain, self.at(rows, chain, Terms(float(coefficients[0]), bases, coefficients[1:])))
+
+    def at(self, rows: Any, chain: int, terms: Terms) -> float:
+        """Log-likelihood of a chain that moves by some terms."""
+        constant, bases, growth = terms
+        slots, fresh = np.full(growth.size, -1), np.zeros(growth.size, bool)
+        used: set[int] = set()
+        for t, basis in enumerate(bases if _worth_keeping(bases) else ()):
+            slots[t], fresh[t] = self._find(basis.tobytes(), used)
+            used.add(int(slots[t]))
+        # The rows are MemoryRows, which make their tracks themselves and so come after this file.
+        sums = np.empty(rows._blocks)
+        data = (
+            rows._x,
+            rows._y,
+            self._eta[chain],
+            self._there[chain],
+            constant,
+            np.ascontiguousarray(bases),
+            growth,
+            slots,
+            fresh,
+        )
+        rows.count(rows.size)
+        if rows.alone(rows.size):
+            serial_moved_spline(*data, self._store, rows._length, sums)
+        else:
+            moved_spline(*data, self._store, rows._length, sums)
+        return float(sums.sum())
+
+    def accept(self, chain: int, value: float) -> None:
+        """The chain went where it was last asked for."""
+        self._eta[chain], self._there[chain] = self._there[chain], self._eta[chain]
+        self.value[chain] = value
+
+    def _find(self, key: bytes, used: set[int]) -> tuple[int, bool]:
+        """The slot of a basis, and whether its column has still to be computed; -1 if there is no room for it."""
+        if key in self._slots:
+            self._slots[key] = slot = self._slots.pop(key)  # it is the last used now
+            return slot, False
+        if not self._free:
+            oldest = next((k for k, slot in self._slots.items() if slot not in used), None)
+            if oldest is None:
+                return -1, True
+            self._free.append(self._slots.pop(oldest))
+        self._slots[key] = slot = self._free.pop()
+        return slot, True
+
+
+def _worth_keeping(bases: Array) -> bool:
+    """Whether to look for kept columns: computing them anew reads each variable once, for all bases that have it."""
+    if len(bases) < FEW:
+        return False
+    has = np.arange(MOST) < bases[:, DEGREE, None]
+    return len(np.unique(bases[:, VARIABLE : VARIABLE + MOST][has])) > len(bases)
+
+
+@compiled()
+def _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop):
+    """there = here + constant + sum of growth x column on some rows; returns their log-likelihood."""
+    buffer, value = np.empty(CHUNK), 0.0
+    for low in range(start, stop, CHUNK):
+        high = min(stop, low + CHUNK)
+        out, before, outcome = there[low:high], here[low:high], y[low:high]
+        for i in range(out.size):
+            out[i] = before[i] + constant
+        for t in range(growth.size):
+            column = buffer[: high - low]
+            if slots[t] >= 0:
+                column = store[slots[t], low:high]
+            if slots[t] < 0 or fresh[t]:
+                fill(bases[t], x, low, high, column)
+            for i in range(out.size):
+                out[i] += growth[t] * column[i]
+        # Row by row, so that large numbers cancel before they are summed; one logarithm for the rest, at most 2^512.
+        product = 1.0
+        for i in range(out.size):
+            value += outcome[i] * out[i] - max(out[i], 0.0)
+            product *= 1.0 + exp_negative(-abs(out[i]))
+        value -= math.log(product)
+    return value
+
+
+@compiled(parallel=True)
+def moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
+    """By block. slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1."""
+    for b in prange(sums.size):
+        start, stop = b * length, min(y.size, (b + 1) * length)
+        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
+
+
+@compiled()
+def serial_moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
+    """The same by one thread."""
+    for b in range(sums.size):
+        start, stop = b * length, min(y.size, (b + 1) * length)
+        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
