@@ -1,16 +1,35 @@
 """What must hold before anything imports numba, for the tests and for the examples in the sources alike."""
 
+import ast
 import hashlib
 import os
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PACKAGE = HERE / "src" / "tallbayes"
 
 
-def source_hash() -> str:
-    """A hash over the names and contents of all source files of the package."""
+def imported(path: Path) -> set[Path]:
+    """The files of the package that a file imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tallbayes":
+            place = PACKAGE.joinpath(*node.module.split(".")[1:])
+            names = [place, *(place / alias.name for alias in node.names)]
+            found |= {file for name in names for file in (name.with_suffix(".py"), name / "__init__.py")}
+    return {file for file in found if file.exists() and file != PACKAGE / "__init__.py"}
+
+
+def compiled_hash() -> str:
+    """A hash over all files of the package that hold compiled code, and over what these import."""
+    files = {path for path in PACKAGE.rglob("*.py") if b"compiled import" in path.read_bytes()}
+    left = list(files)
+    while left:
+        new = imported(left.pop()) - files
+        files |= new
+        left += new
     found = hashlib.sha256()
-    for path in sorted((HERE / "src" / "tallbayes").rglob("*.py")):
+    for path in sorted(files):
         found.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]
 
@@ -18,5 +37,5 @@ def source_hash() -> str:
 # Sums must have the same bits for 1, 2 and 4 threads, so there must be 4 to choose from, also on a smaller machine.
 os.environ["NUMBA_NUM_THREADS"] = "4"
 # Numba does not see that a callee in another file has changed and would go on using the compiled caller.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(HERE / ".numba_cache" / source_hash()))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(HERE / ".numba_cache" / compiled_hash()))
 os.environ["MPLBACKEND"] = "Agg"
