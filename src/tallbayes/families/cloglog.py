@@ -14,12 +14,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import INSIDE, OPTIONS, exp, exp_negative, log
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
+from tallbayes.families.chunks import largest, sum_derivatives, sum_values
+from tallbayes.families.compiled import exp, exp_negative, inside, log
+from tallbayes.families.quadrature import integrate
+from tallbayes.families.terms import entry, table
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,11 @@ LARGEST_ETA = math.log(LARGEST_T)
 
 class Cloglog(NamedTuple):
     """Tag of the complementary log-log link."""
+
+    @property
+    def terms(self) -> NDArray[np.intp]:
+        """What compiled loops ask for."""
+        return table(*TERMS)
 
     @property
     def canonical(self) -> bool:
@@ -66,7 +71,7 @@ class Cloglog(NamedTuple):
             return np.asarray(-np.expm1(-np.exp(eta)))
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def _ones(t):
     """g(t) and the three derivatives in eta of log(1 - e^-t), for y = 1."""
     # Power series, for t up to 1/2.
@@ -88,80 +93,66 @@ def _ones(t):
     return value, first, second, q * k3 - 0.5 * s if small else b * (a * a - v - a * b)
 
 
-@overload(chunk_value, jit_options=OPTIONS)
-def _(tag, y, eta, weights):
-    if not has_tag(tag, Cloglog):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def total_value(tag, y, eta, weights):
-        total = 0.0
-        for i in range(eta.size):
-            t = exp(eta[i])
-            one = min(eta[i], LARGEST_ETA) + _ones(t)[0]
-            total += (1.0 if no_weights else weights[i]) * (one if y[i] > 0.5 else -t)
-        return total
-
-    return total_value
+@inside(forceinline=True)
+def _value(y, eta):
+    t = exp(eta)
+    return min(eta, LARGEST_ETA) + _ones(t)[0] if y > 0.5 else -t
 
 
-@overload(chunk_derivatives, jit_options=OPTIONS)
-def _(tag, y, eta, weights, first, second):
-    if not has_tag(tag, Cloglog):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def derivatives(tag, y, eta, weights, first, second):
-        total = 0.0
-        for i in range(eta.size):
-            t = exp(eta[i])
-            value, slope, bend, _ = _ones(t)
-            one = y[i] > 0.5
-            weight = 1.0 if no_weights else weights[i]
-            total += weight * (min(eta[i], LARGEST_ETA) + value if one else -t)
-            first[i] = weight * (slope if one else -t)
-            second[i] = weight * (-bend if one else t)
-        return total
-
-    return derivatives
+@inside(forceinline=True)
+def _derivatives(y, eta):
+    t = exp(eta)
+    value, slope, bend, _ = _ones(t)
+    one = y > 0.5
+    return min(eta, LARGEST_ETA) + value if one else -t, slope if one else -t, -bend if one else t
 
 
-@overload(value, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Cloglog):
-        return None
-
-    def one(tag, y, eta):
-        t = exp(eta)
-        return min(eta, LARGEST_ETA) + _ones(t)[0] if y > 0.5 else -t
-
-    return one
+@inside(forceinline=True)
+def _third(y, eta):
+    t = exp(eta)
+    return _ones(t)[3] if y > 0.5 else -t
 
 
-@overload(third, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Cloglog):
-        return None
+@inside(forceinline=True)
+def _bound(y, low, high):
+    found, at_high = abs(_third(y, low)), abs(_third(y, high))
+    found = at_high if at_high > found else found
+    one = y > 0.5
+    if one & (low <= PEAKS[0]) & (high >= PEAKS[0]):
+        found = HEIGHTS[0] if HEIGHTS[0] > found else found
+    if one & (low <= PEAKS[1]) & (high >= PEAKS[1]):
+        found = HEIGHTS[1] if HEIGHTS[1] > found else found
+    return found
 
-    def derivative(tag, y, eta):
-        t = exp(eta)
-        return _ones(t)[3] if y > 0.5 else -t
 
-    return derivative
+@entry
+def chunk_value(y, eta, weights):
+    return sum_values(_value, y, eta, weights)
 
 
-@overload(bound3, jit_options=INSIDE)
-def _(tag, y, low, high):
-    if not has_tag(tag, Cloglog):
-        return None
+@entry
+def chunk_derivatives(y, eta, weights, first, second):
+    return sum_derivatives(_derivatives, y, eta, weights, first, second)
 
-    def bound(tag, y, low, high):
-        largest = max(abs(third(tag, y, low)), abs(third(tag, y, high)))
-        one = y > 0.5
-        if one & (low <= PEAKS[0]) & (high >= PEAKS[0]):
-            largest = max(largest, HEIGHTS[0])
-        if one & (low <= PEAKS[1]) & (high >= PEAKS[1]):
-            largest = max(largest, HEIGHTS[1])
-        return largest
 
-    return bound
+@entry
+def chunk_bounds(y, low, high, out):
+    largest(_bound, y, low, high, out)
+
+
+@entry
+def value(y, eta):
+    return _value(y, eta)
+
+
+@entry
+def third(y, eta):
+    return _third(y, eta)
+
+
+@entry
+def remainder(y, eta, h):
+    return integrate(_third, y, eta, h)
+
+
+TERMS = (chunk_value, chunk_derivatives, chunk_bounds, value, third, remainder)

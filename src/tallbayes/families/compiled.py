@@ -6,13 +6,12 @@ arithmetic, so a loop around them becomes AVX code; they are accurate to a few u
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core.registry import CPUDispatcher
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.
@@ -21,63 +20,61 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 # Python's division checks for zero, and the branch would keep a loop from being vectorised; NumPy's does not.
 OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 
-# For small functions inside loops: a call would keep the loop from being vectorised.
-INSIDE: Any = OPTIONS | {"forceinline": True}
-
 # For functions that are called in loops with tuples of many arrays: no reference is counted, which costs more than what
 # they do, and most when threads share the arrays. They and what they call may allocate nothing and return no array.
 LEAN: Any = OPTIONS | {"_nrt": False}
 
 Function = Callable[..., Any]
-
-# Parallel loops may not be started from several threads at once: one of numba's threading layers ends the process then.
-ONE_PASS = threading.Lock()
+Compiled = Any  # callable, with the function as it was in `py_func`
 
 
-def compiled(**options: Any) -> Callable[[Function], Function]:
-    """`numba.njit` without the interpreter lock, cached on disk where some folder is writable.
+def compiled(**options: Any) -> Callable[[Function], Compiled]:
+    """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
 
-    With `parallel=True` the function is for Python to call, and waits its turn.
-    """
-
-    def decorate(function: Function) -> Function:
-        settings = {"nogil": True} | OPTIONS | options
+    def decorate(function: Function) -> Compiled:
+        settings = {"nogil": True, "no_cfunc_wrapper": True} | OPTIONS | options
         try:
-            result: Function = njit(cache=True, **settings)(function)
+            return njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
-            result = njit(**settings)(function)
-        return _in_turn(result) if settings.get("parallel") else result
+            return njit(**settings)(function)
 
     return decorate
 
 
-def _in_turn(function: Function) -> Function:
-    """The function, entered by one thread at a time."""
+def inside(**options: Any) -> Callable[[Function], Compiled]:
+    """For functions that only compiled code calls: they have no entry for Python, which takes long to compile."""
 
-    @wraps(function, updated=())
-    def call(*arguments: Any) -> Any:
-        with ONE_PASS:
-            return function(*arguments)
+    def decorate(function: Function) -> Compiled:
+        result = compiled(no_cpython_wrapper=True, **options)(function)
+        result.__class__ = _Inside
+        return result
 
-    return call
+    return decorate
 
 
-@njit(inline="always")
+class _Inside(CPUDispatcher):
+    """A compiled function that refuses to be called by Python, where it would crash."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
+
+
+@inside(forceinline=True)
 def exp_negative(t):
     """`exp(t)` for t <= 0, flushed to e^-708 below that.
 
     The relative error is below 5.5e-16 + 2.3e-16 |t|, and the absolute error below 4e-16.
     """
-    return _power_of_two(max(t, -708.0) * 1.4426950408889634)
+    return _power_of_two((t if t > -708.0 else -708.0) * 1.4426950408889634)
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def exp(t):
     """`exp(t)` for any t: flushed to e^-708 below -708, infinite above 709.4; the relative error is as above."""
     return _power_of_two(min(max(t, -708.0), 709.9) * 1.4426950408889634)
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def _power_of_two(s):
     """2^s as 2^k times a polynomial for 2^r with |r| <= 1/2."""
     k = np.rint(s)
@@ -93,7 +90,7 @@ def _power_of_two(s):
     return (low + (middle + high * r4) * r4) * np.int64(power).view(np.float64)
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def log1p_unit(e):
     """`log(1 + e)` for 0 <= e <= 1, as 2 atanh(s) with s = e / (2 + e) and a polynomial in s^2."""
     s = e / (2.0 + e)
@@ -106,7 +103,7 @@ def log1p_unit(e):
     return 2.0 * s * (low + (high + top * z4) * z4)
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def log(x):
     """`log(x)` for x > 0, infinity and NaN, with an absolute error below 5e-16 (1 + |log x|) (not for denormal x)."""
     bits = np.float64(x).view(np.int64)
@@ -115,7 +112,7 @@ def log(x):
     return found if x < np.inf else x  # the bits of a NaN would make a number
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def normal_excess(x):
     """d1 = phi(x) / Phi(-x) - x for x >= 0: (x + 3.5) d1 is a polynomial in (x - 3.5) / (x + 3.5).
 
@@ -137,7 +134,7 @@ def normal_excess(x):
     return near * ((a + b * q4) + (c + d * q4) * q8 + (e + f * q4 - 7.665294832106207e-08 * q8) * (q8 * q8))
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def normal_fraction(x):
     """d1, d2 and d3 of the continued fraction  phi(x) / Phi(-x) = x + d1,  d1 = 1 / (x + d2),  d2 = 2 / (x + d3).
 

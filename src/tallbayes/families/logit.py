@@ -6,12 +6,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import INSIDE, OPTIONS, exp_negative, log1p_unit
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
+from tallbayes.families.chunks import largest, sum_derivatives
+from tallbayes.families.compiled import exp_negative, inside, log1p_unit
+from tallbayes.families.quadrature import integrate
+from tallbayes.families.terms import entry, table
 
 Array = NDArray[np.float64]
 
@@ -22,6 +22,11 @@ LARGEST = 1 / (6 * math.sqrt(3))
 
 class Logit(NamedTuple):
     """Tag of the logit link."""
+
+    @property
+    def terms(self) -> NDArray[np.intp]:
+        """What compiled loops ask for."""
+        return table(*TERMS)
 
     @property
     def canonical(self) -> bool:
@@ -45,83 +50,66 @@ class Logit(NamedTuple):
         return np.asarray(np.where(eta < 0, e, 1.0) / (1 + e))
 
 
-@overload(chunk_value, jit_options=OPTIONS)
-def _(tag, y, eta, weights):
-    if not has_tag(tag, Logit):
-        return None
-    if isinstance(weights, types.NoneType):
+@inside(forceinline=True)
+def _derivatives(y, eta):
+    """Of -log(1 + e^eta): its value, first and minus its second derivative."""
+    e = exp_negative(-abs(eta))
+    small = e / (1.0 + e)
+    value = -(eta if eta > 0.0 else 0.0) - log1p_unit(e)
+    return value, -small if eta < 0.0 else small - 1.0, small * (1.0 - small)
 
-        def unweighted(tag, y, eta, weights):
-            # One logarithm for the product of all (1 + e^-|eta|): at most 2^512 for a chunk.
-            product, positive = 1.0, 0.0
-            for i in range(eta.size):
-                positive += max(eta[i], 0.0)
-                product *= 1.0 + exp_negative(-abs(eta[i]))
-            return -positive - math.log(product)
 
-        return unweighted
+@inside(forceinline=True)
+def _third(y, eta):
+    e = exp_negative(-abs(eta))
+    size = e * (1.0 - e) / ((1.0 + e) * (1.0 + e) * (1.0 + e))
+    return size if eta > 0.0 else -size
 
-    def weighted(tag, y, eta, weights):
-        total = 0.0
+
+@inside(forceinline=True)
+def _bound(y, low, high):
+    at_low, at_high = abs(_third(y, low)), abs(_third(y, high))
+    peak = ((low <= PEAK) & (high >= PEAK)) | ((low <= -PEAK) & (high >= -PEAK))
+    return LARGEST if peak else (at_low if at_low > at_high else at_high)
+
+
+@entry
+def chunk_value(y, eta, weights):
+    # One logarithm for the product of all (1 + e^-|eta|): at most 2^512 for a chunk.
+    total, product = 0.0, 1.0
+    if weights.size == 0:
         for i in range(eta.size):
-            total += weights[i] * (max(eta[i], 0.0) + log1p_unit(exp_negative(-abs(eta[i]))))
-        return -total
-
-    return weighted
-
-
-@overload(chunk_derivatives, jit_options=OPTIONS)
-def _(tag, y, eta, weights, first, second):
-    if not has_tag(tag, Logit):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def derivatives(tag, y, eta, weights, first, second):
-        total = 0.0
+            total += eta[i] if eta[i] > 0.0 else 0.0
+            product *= 1.0 + exp_negative(-abs(eta[i]))
+    else:
         for i in range(eta.size):
-            e = exp_negative(-abs(eta[i]))
-            weight = 1.0 if no_weights else weights[i]
-            total += weight * (max(eta[i], 0.0) + log1p_unit(e))
-            small = e / (1.0 + e)
-            first[i] = -weight * (small if eta[i] < 0.0 else 1.0 - small)
-            second[i] = weight * small * (1.0 - small)
-        return -total
-
-    return derivatives
+            total += weights[i] * ((eta[i] if eta[i] > 0.0 else 0.0) + log1p_unit(exp_negative(-abs(eta[i]))))
+    return -total - math.log(product)
 
 
-@overload(value, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Logit):
-        return None
-
-    def one(tag, y, eta):
-        return y * eta - max(eta, 0.0) - log1p_unit(exp_negative(-abs(eta)))
-
-    return one
+@entry
+def chunk_derivatives(y, eta, weights, first, second):
+    return sum_derivatives(_derivatives, y, eta, weights, first, second)
 
 
-@overload(third, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Logit):
-        return None
-
-    def derivative(tag, y, eta):
-        e = exp_negative(-abs(eta))
-        size = e * (1.0 - e) / ((1.0 + e) * (1.0 + e) * (1.0 + e))
-        return size if eta > 0.0 else -size
-
-    return derivative
+@entry
+def chunk_bounds(y, low, high, out):
+    largest(_bound, y, low, high, out)
 
 
-@overload(bound3, jit_options=INSIDE)
-def _(tag, y, low, high):
-    if not has_tag(tag, Logit):
-        return None
+@entry
+def value(y, eta):
+    return y * eta - (eta if eta > 0.0 else 0.0) - log1p_unit(exp_negative(-abs(eta)))
 
-    def bound(tag, y, low, high):
-        at_ends = max(abs(third(tag, y, low)), abs(third(tag, y, high)))
-        peak = ((low <= PEAK) & (high >= PEAK)) | ((low <= -PEAK) & (high >= -PEAK))
-        return LARGEST if peak else at_ends
 
-    return bound
+@entry
+def third(y, eta):
+    return _third(y, eta)
+
+
+@entry
+def remainder(y, eta, h):
+    return integrate(_third, y, eta, h)
+
+
+TERMS = (chunk_value, chunk_derivatives, chunk_bounds, value, third, remainder)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import INSIDE, OPTIONS, exp
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
+from tallbayes.families.chunks import largest, sum_derivatives, sum_values
+from tallbayes.families.compiled import exp, inside
+from tallbayes.families.quadrature import integrate
+from tallbayes.families.terms import entry, table
 
 Array = NDArray[np.float64]
 
 
 class Log(NamedTuple):
     """Tag of Poisson counts."""
+
+    @property
+    def terms(self) -> NDArray[np.intp]:
+        """What compiled loops ask for."""
+        return table(*TERMS)
 
     @property
     def canonical(self) -> bool:
@@ -39,55 +44,56 @@ class Log(NamedTuple):
             return np.asarray(np.exp(eta))
 
 
-@overload(chunk_value, jit_options=OPTIONS)
-def _(tag, y, eta, weights):
-    if not has_tag(tag, Log):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def total_value(tag, y, eta, weights):
-        total = 0.0
-        for i in range(eta.size):
-            total += (1.0 if no_weights else weights[i]) * exp(eta[i])
-        return -total
-
-    return total_value
+@inside(forceinline=True)
+def _value(y, eta):
+    """-e^eta."""
+    return -exp(eta)
 
 
-@overload(chunk_derivatives, jit_options=OPTIONS)
-def _(tag, y, eta, weights, first, second):
-    if not has_tag(tag, Log):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def derivatives(tag, y, eta, weights, first, second):
-        total = 0.0
-        for i in range(eta.size):
-            mean = (1.0 if no_weights else weights[i]) * exp(eta[i])
-            total += mean
-            first[i] = -mean
-            second[i] = mean
-        return -total
-
-    return derivatives
+@inside(forceinline=True)
+def _derivatives(y, eta):
+    mean = exp(eta)
+    return -mean, -mean, mean
 
 
-@overload(value, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Log):
-        return None
-    return lambda tag, y, eta: y * eta - exp(eta)
+@inside(forceinline=True)
+def _third(y, eta):
+    return -exp(eta)
 
 
-@overload(third, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Log):
-        return None
-    return lambda tag, y, eta: -exp(eta)
+@inside(forceinline=True)
+def _bound(y, low, high):
+    return exp(high)
 
 
-@overload(bound3, jit_options=INSIDE)
-def _(tag, y, low, high):
-    if not has_tag(tag, Log):
-        return None
-    return lambda tag, y, low, high: exp(high)
+@entry
+def chunk_value(y, eta, weights):
+    return sum_values(_value, y, eta, weights)
+
+
+@entry
+def chunk_derivatives(y, eta, weights, first, second):
+    return sum_derivatives(_derivatives, y, eta, weights, first, second)
+
+
+@entry
+def chunk_bounds(y, low, high, out):
+    largest(_bound, y, low, high, out)
+
+
+@entry
+def value(y, eta):
+    return y * eta - exp(eta)
+
+
+@entry
+def third(y, eta):
+    return _third(y, eta)
+
+
+@entry
+def remainder(y, eta, h):
+    return integrate(_third, y, eta, h)
+
+
+TERMS = (chunk_value, chunk_derivatives, chunk_bounds, value, third, remainder)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import INSIDE, OPTIONS, exp_negative, log, normal_excess, normal_fraction
-from tallbayes.families.terms import bound3, chunk_derivatives, chunk_value, has_tag, third, value
+from tallbayes.families.chunks import largest, sum_derivatives, sum_values
+from tallbayes.families.compiled import exp_negative, inside, log, normal_excess, normal_fraction
+from tallbayes.families.quadrature import integrate
+from tallbayes.families.terms import entry, table
 
 Array = NDArray[np.float64]
 
@@ -28,6 +28,11 @@ HEIGHT = 0.3989422804014327  # phi(0)
 
 class Probit(NamedTuple):
     """Tag of the probit link."""
+
+    @property
+    def terms(self) -> NDArray[np.intp]:
+        """What compiled loops ask for."""
+        return table(*TERMS)
 
     @property
     def canonical(self) -> bool:
@@ -59,7 +64,7 @@ class Probit(NamedTuple):
         return np.asarray(ndtr(eta))
 
 
-@njit(inline="always")
+@inside(forceinline=True)
 def _tail(e, d1):
     """m = phi(e) / Phi(e),  m + e,  and what log Phi(e) is made of: log(inside) - outside; d1 is that of |e|."""
     left = e < 0.0
@@ -70,80 +75,67 @@ def _tail(e, d1):
     return ratio, d1 if left else ratio + e, scaled if left else above, 0.5 * e * e if left else 0.0
 
 
-@overload(chunk_value, jit_options=OPTIONS)
-def _(tag, y, eta, weights):
-    if not has_tag(tag, Probit):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def total_value(tag, y, eta, weights):
-        total = 0.0
-        for i in range(eta.size):
-            e = eta[i] if y[i] > 0.5 else -eta[i]
-            _, _, inside, outside = _tail(e, normal_excess(abs(e)))
-            total += (1.0 if no_weights else weights[i]) * (log(inside) - outside)
-        return total
-
-    return total_value
+@inside(forceinline=True)
+def _value(y, eta):
+    e = eta if y > 0.5 else -eta
+    _, _, inside, outside = _tail(e, normal_excess(abs(e)))
+    return log(inside) - outside
 
 
-@overload(chunk_derivatives, jit_options=OPTIONS)
-def _(tag, y, eta, weights, first, second):
-    if not has_tag(tag, Probit):
-        return None
-    no_weights = isinstance(weights, types.NoneType)
-
-    def derivatives(tag, y, eta, weights, first, second):
-        total = 0.0
-        for i in range(eta.size):
-            sign = 1.0 if y[i] > 0.5 else -1.0
-            e = sign * eta[i]
-            ratio, more, inside, outside = _tail(e, normal_excess(abs(e)))
-            weight = 1.0 if no_weights else weights[i]
-            total += weight * (log(inside) - outside)
-            first[i] = weight * sign * ratio
-            second[i] = weight * ratio * more
-        return total
-
-    return derivatives
+@inside(forceinline=True)
+def _derivatives(y, eta):
+    sign = 1.0 if y > 0.5 else -1.0
+    e = sign * eta
+    ratio, more, inside, outside = _tail(e, normal_excess(abs(e)))
+    return log(inside) - outside, sign * ratio, ratio * more
 
 
-@overload(value, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Probit):
-        return None
-
-    def one(tag, y, eta):
-        _, _, inside, outside = _tail(eta if y > 0.5 else -eta, normal_excess(abs(eta)))
-        return log(inside) - outside
-
-    return one
+@inside(forceinline=True)
+def _third(y, eta):
+    sign = 1.0 if y > 0.5 else -1.0
+    e = sign * eta
+    d1, d2, d3 = normal_fraction(abs(e))
+    ratio, more, _, _ = _tail(e, d1)
+    size = d1 * d1 * d2 * (d3 - d2) if e < 0.0 else more * (2.0 * ratio + e) - 1.0
+    return sign * ratio * size
 
 
-@overload(third, jit_options=INSIDE)
-def _(tag, y, eta):
-    if not has_tag(tag, Probit):
-        return None
-
-    def derivative(tag, y, eta):
-        sign = 1.0 if y > 0.5 else -1.0
-        e = sign * eta
-        d1, d2, d3 = normal_fraction(abs(e))
-        ratio, more, _, _ = _tail(e, d1)
-        size = d1 * d1 * d2 * (d3 - d2) if e < 0.0 else more * (2.0 * ratio + e) - 1.0
-        return sign * ratio * size
-
-    return derivative
+@inside(forceinline=True)
+def _bound(y, low, high):
+    at_low, at_high = abs(_third(y, low)), abs(_third(y, high))
+    peak = PEAK if y > 0.5 else -PEAK
+    within = (low <= peak) & (high >= peak)
+    return LARGEST if within else (at_low if at_low > at_high else at_high)
 
 
-@overload(bound3, jit_options=INSIDE)
-def _(tag, y, low, high):
-    if not has_tag(tag, Probit):
-        return None
+@entry
+def chunk_value(y, eta, weights):
+    return sum_values(_value, y, eta, weights)
 
-    def bound(tag, y, low, high):
-        at_ends = max(abs(third(tag, y, low)), abs(third(tag, y, high)))
-        peak = PEAK if y > 0.5 else -PEAK
-        return LARGEST if (low <= peak) & (high >= peak) else at_ends
 
-    return bound
+@entry
+def chunk_derivatives(y, eta, weights, first, second):
+    return sum_derivatives(_derivatives, y, eta, weights, first, second)
+
+
+@entry
+def chunk_bounds(y, low, high, out):
+    largest(_bound, y, low, high, out)
+
+
+@entry
+def value(y, eta):
+    return _value(y, eta)
+
+
+@entry
+def third(y, eta):
+    return _third(y, eta)
+
+
+@entry
+def remainder(y, eta, h):
+    return integrate(_third, y, eta, h)
+
+
+TERMS = (chunk_value, chunk_derivatives, chunk_bounds, value, third, remainder)

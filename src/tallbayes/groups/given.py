@@ -20,7 +20,8 @@ import numpy as np
 from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import chunk_derivatives
 from tallbayes.groups.tangents import APART, draw, envelope
-from tallbayes.rows.passes import CHUNK, piece, predictor
+from tallbayes.rows.passes import CHUNK, piece
+from tallbayes.rows.passes import linear as predictor
 
 NODES, WEIGHTS = np.polynomial.hermite.hermgauss(9)
 LOG_WEIGHTS = np.log(WEIGHTS) + NODES**2
@@ -28,7 +29,7 @@ NEAR = 0.1  # slope at what is taken for the mode, in units of the density's wid
 
 
 @compiled()
-def _bend(tag, y, weights, eta, start, stop, linear, inverse, t, buffers):
+def _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers):
     """f, f' and -f'' at t, of the rows start..stop with linear predictors eta without the effect."""
     value, slope, bend = t * (linear - 0.5 * inverse * t), linear - inverse * t, inverse
     for low in range(start, stop, CHUNK):
@@ -36,7 +37,7 @@ def _bend(tag, y, weights, eta, start, stop, linear, inverse, t, buffers):
         moved, first, second = buffers[0, : high - low], buffers[1, : high - low], buffers[2, : high - low]
         for i in range(moved.size):
             moved[i] = eta[low - start + i] + t
-        value += chunk_derivatives(tag, y[low:high], moved, piece(weights, low, high), first, second)
+        value += chunk_derivatives(terms, y[low:high], moved, piece(weights, low, high), first, second)
         for i in range(moved.size):
             slope += first[i]
             bend += second[i]
@@ -44,19 +45,19 @@ def _bend(tag, y, weights, eta, start, stop, linear, inverse, t, buffers):
 
 
 @compiled()
-def _settle(tag, y, weights, eta, start, stop, linear, inverse, t, buffers):
+def _settle(terms, y, weights, eta, start, stop, linear, inverse, t, buffers):
     """Near the mode, from t on: where, and f, f' and -f'' there."""
-    value, slope, bend = _bend(tag, y, weights, eta, start, stop, linear, inverse, t, buffers)
+    value, slope, bend = _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers)
     for _ in range(100):
         if abs(slope) < NEAR * math.sqrt(bend):
             break
         t += max(-2.0, min(2.0, slope / bend))
-        value, slope, bend = _bend(tag, y, weights, eta, start, stop, linear, inverse, t, buffers)
+        value, slope, bend = _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers)
     return t, value, slope, bend
 
 
 @compiled()
-def draw_effects(tag, x, y, offset, weights, starts, linear, beta, tau, settled, rng, out):
+def draw_effects(terms, x, y, offset, weights, starts, linear, beta, tau, settled, rng, out):
     """Effects (draws, groups) given beta (draws, p) and tau (draws,); `settled` (groups,) is where modes may be.
 
     `linear` (groups,) are the slopes of the part of the log-likelihood that is linear in the effects.
@@ -67,23 +68,23 @@ def draw_effects(tag, x, y, offset, weights, starts, linear, beta, tau, settled,
         for g in range(starts.size - 1):
             start, stop = starts[g], starts[g + 1]
             eta = room[: stop - start]
-            predictor(x, offset, None, beta[k], start, stop, eta)
-            t, top, slope, bend = _settle(tag, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
+            predictor(x, offset, beta[k], start, stop, eta)
+            t, top, slope, bend = _settle(terms, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
             settled[g] = t
             width = APART / math.sqrt(bend)
-            left, left_slope, _ = _bend(tag, y, weights, eta, start, stop, linear[g], inverse, t - width, buffers)
-            right, right_slope, _ = _bend(tag, y, weights, eta, start, stop, linear[g], inverse, t + width, buffers)
+            left, left_slope, _ = _bend(terms, y, weights, eta, start, stop, linear[g], inverse, t - width, buffers)
+            right, right_slope, _ = _bend(terms, y, weights, eta, start, stop, linear[g], inverse, t + width, buffers)
             made = envelope(width, left - top, left_slope, slope, right - top, right_slope, -math.inf)
             while True:
                 step, height = draw(made, left_slope, slope, right_slope, -math.inf, rng)
-                value, _, _ = _bend(tag, y, weights, eta, start, stop, linear[g], inverse, t + step, buffers)
+                value, _, _ = _bend(terms, y, weights, eta, start, stop, linear[g], inverse, t + step, buffers)
                 if math.log(rng.random()) < value - top - height:
                     break
             out[k, g] = t + step
 
 
 @compiled()
-def log_integral(tag, x, y, offset, weights, starts, linear, beta, tau, settled, out):
+def log_integral(terms, x, y, offset, weights, starts, linear, beta, tau, settled, out):
     """The log-likelihood of beta (k, p) and tau (k,), effects integrated out, but for the part linear in beta."""
     buffers, room, heights = np.empty((3, CHUNK)), np.empty(np.diff(starts).max()), np.empty(NODES.size)
     for k in range(tau.size):
@@ -92,13 +93,13 @@ def log_integral(tag, x, y, offset, weights, starts, linear, beta, tau, settled,
         for g in range(starts.size - 1):
             start, stop = starts[g], starts[g + 1]
             eta = room[: stop - start]
-            predictor(x, offset, None, beta[k], start, stop, eta)
-            t, _, _, bend = _settle(tag, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
+            predictor(x, offset, beta[k], start, stop, eta)
+            t, _, _, bend = _settle(terms, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
             settled[g] = t
             unit, top = math.sqrt(2.0 / bend), -math.inf
             for a in range(NODES.size):
                 at = t + unit * NODES[a]
-                value, _, _ = _bend(tag, y, weights, eta, start, stop, linear[g], inverse, at, buffers)
+                value, _, _ = _bend(terms, y, weights, eta, start, stop, linear[g], inverse, at, buffers)
                 heights[a] = value + LOG_WEIGHTS[a]
                 top = max(top, heights[a])
             total = 0.0

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled
-from tallbayes.families.terms import bound3, chunk_derivatives, third
-from tallbayes.rows.passes import CHUNK, piece, predictor
+from tallbayes.families.terms import chunk_bounds, chunk_derivatives, third
+from tallbayes.rows.passes import CHUNK, linear, piece, predictor
 from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess
 from tallbayes.rows.subsample import scattered
+from tallbayes.rows.threads import over_blocks
 from tallbayes.rows.urn import tables
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
     x: Array  # (p, n)
     y: Array  # (n,)
-    weights: Array | None
+    weights: Array
     eta: Array  # (n,) linear predictor where the rows are expanded
     bound: Array  # (n,) c, for unit weight; 0 for rows that are never drawn
     table: Array  # (n, 2) alias tables
@@ -50,7 +50,7 @@ class Always(NamedTuple):
 
     x: Array  # (p, m)
     y: Array  # (m,)
-    weights: Array | None
+    weights: Array
     eta: Array  # (m,) linear predictor where the rows are expanded
     value: Array  # (m,) weighted log-likelihood there; of a canonical family without the part that is linear
     first: Array  # (m,) its slope
@@ -58,25 +58,26 @@ class Always(NamedTuple):
     starts: Integers  # (k + 1,)
 
 
-@compiled(parallel=True)
-def _expand(tag, x, y, weights, offset, codes, theta, factor, shift, length, eta, squares, thirds):
+@compiled()
+def _expand(terms, x, y, weights, offset, codes, theta, factor, shift, length, eta, squares, thirds, begin, end):
     """eta and a^2 of every row; and by group (groups + blocks, p + 1) the sums of f''' x and f'''."""
-    p, n = x.shape
-    for block in prange(-(-n // length)):
-        buffer = np.empty(CHUNK)
-        for start in range(block * length, min(n, (block + 1) * length), CHUNK):
-            stop = min(n, start + CHUNK)
+    p, n, buffer, none = x.shape[0], x.shape[1], np.empty(CHUNK), offset[:0]
+    for block in range(begin, end):
+        last = min(n, (block + 1) * length)
+        for start in range(block * length, last, CHUNK):
+            stop = min(last, start + CHUNK)
             predictor(x, offset, codes, theta, start, stop, eta[start:stop])
             moved, total, group = buffer[: stop - start], squares[start:stop], codes[start:stop]
-            total[:] = 0.0
+            for i in range(moved.size):
+                total[i] = 0.0
             for j in range(p):
-                predictor(x, None, None, factor[j], start, stop, moved)
+                linear(x, none, factor[j], start, stop, moved)
                 for i in range(moved.size):
                     moved[i] -= shift[group[i], j]
                     total[i] += moved[i] * moved[i]
             for i in range(start, stop):
-                f = third(tag, y[i], eta[i])
-                if weights is not None:
+                f = third(terms, y[i], eta[i])
+                if weights.size > 0:
                     f *= weights[i]
                 out = thirds[codes[i] + block]
                 for j in range(p):
@@ -84,23 +85,31 @@ def _expand(tag, x, y, weights, offset, codes, theta, factor, shift, length, eta
                 out[p] += f
 
 
-@compiled(parallel=True)
-def _bounds(tag, y, eta, squares, codes, wide, sd, radius, length, out):
+@compiled()
+def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin, end):
     """c of every row."""
-    n = eta.size
-    for block in prange(-(-n // length)):
-        for i in range(block * length, min(n, (block + 1) * length)):
-            g = codes[i]
-            s = np.sqrt(wide[g] * wide[g] * squares[i] + sd[g] * sd[g])
-            out[i] = SLACK / 6.0 * s * s * s * bound3(tag, y[i], eta[i] - radius[g] * s, eta[i] + radius[g] * s)
+    last, lows, highs, cubes = min(eta.size, end * length), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    for start in range(begin * length, last, CHUNK):
+        stop = min(last, start + CHUNK)
+        low, high, found = lows[: stop - start], highs[: stop - start], out[start:stop]
+        for i in range(found.size):
+            g = codes[start + i]
+            s = np.sqrt(wide[g] * wide[g] * squares[start + i] + sd[g] * sd[g])
+            low[i], high[i] = eta[start + i] - radius[g] * s, eta[start + i] + radius[g] * s
+            cubes[i] = SLACK / 6.0 * s * s * s
+        chunk_bounds(terms, y[start:stop], low, high, found)
+        for i in range(found.size):
+            found[i] *= cubes[i]
 
 
 @compiled()
-def _row_terms(tag, y, eta, weights, value, first, second):
+def _row_terms(terms, y, eta, weights, value, first, second):
     """Log-likelihood and derivatives of each row by itself."""
     for i in range(y.size):
-        one = slice(i, i + 1)
-        value[i] = chunk_derivatives(tag, y[one], eta[one], piece(weights, i, i + 1), first[one], second[one])
+        part = piece(weights, i, i + 1)
+        value[i] = chunk_derivatives(
+            terms, y[i : i + 1], eta[i : i + 1], part, first[i : i + 1], second[i : i + 1]
+        )  # fmt: skip
 
 
 class GroupRemainders:
@@ -111,8 +120,8 @@ class GroupRemainders:
         tag: Tag,
         x: Array,
         y: Array,
-        weights: Array | None,
-        offset: Array | None,
+        weights: Array,
+        offset: Array,
         codes: NDArray[np.int32],
         starts: Integers,
         theta: Array,
@@ -122,13 +131,13 @@ class GroupRemainders:
         length: int,
         join: Callable[[Array], Array],
     ) -> None:
-        self._tag, self._x, self._y, self._weights = tag, x, y, weights
+        self._terms, self._x, self._y, self._weights = tag.terms, x, y, weights
         self._codes, self._starts, self._sd, self._length = codes, starts, sd, length
         self._shares, self._factor = shares, factor
         self._eta, self._squares = np.empty(y.size), np.empty(y.size)
         by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
-        _expand(
-            tag, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
+        self._over_blocks(
+            _expand, self._terms, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
             length, self._eta, self._squares, by_block[:, 0],
         )  # fmt: skip
         sums = join(by_block)[0]
@@ -137,16 +146,20 @@ class GroupRemainders:
         counts = np.maximum(1, np.diff(starts))
         self.typical = np.sqrt(np.bincount(codes, self._squares, sd.size) / counts)  # (k,) root mean square of a
 
+    def _over_blocks(self, function: Callable[..., None], *arguments: Any) -> None:
+        blocks = -(-self._y.size // self._length)
+        over_blocks(function, blocks, *arguments, evaluations=self._y.size)
+
     def bounds(self, wide: Array, radius: Array) -> Array:
         """c of every row, for its unit weight; `wide` (v) and `radius` by group."""
         out = np.empty(self._y.size)
         data = (self._y, self._eta, self._squares, self._codes, wide, self._sd, radius)
-        _bounds(self._tag, *data, self._length, out)
+        self._over_blocks(_bounds, self._terms, *data, self._length, out)
         return out
 
     def weighted(self, bounds: Array) -> Array:
         """Bounds times the rows' weights."""
-        return bounds if self._weights is None else bounds * self._weights
+        return bounds * self._weights if self._weights.size else bounds
 
     def by_group(self, values: Array) -> Array:
         """Sums over each group's rows."""
@@ -163,13 +176,13 @@ class GroupRemainders:
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
         table, totals = np.empty((left.size, 2)), np.empty(self._sd.size)
-        tables(weights, self._starts, table, totals)
+        over_blocks(tables, totals.size, weights, self._starts, table, totals, evaluations=left.size)
         drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts, totals)
         rows = np.flatnonzero(chosen)
         y, eta = self._y[rows], self._eta[rows]
-        own = None if self._weights is None else self._weights[rows]
+        own = self._weights[rows] if self._weights.size else self._weights
         value, first, second = np.empty((3, rows.size))
-        _row_terms(self._tag, y, eta, own, value, first, second)
+        _row_terms(self._terms, y, eta, own, value, first, second)
         starts = np.searchsorted(rows, self._starts)
         return drawn, Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, value, first, second, starts)
 
@@ -181,11 +194,11 @@ class GroupRemainders:
         x, y, eta, _, groups = self.looked_at(rows)
         away = (x - self._shares[groups]) @ self._factor @ directions[:, :-1].T
         moves = radius[groups, None] * (wide[groups, None] * away + np.outer(self._sd[groups], directions[:, -1]))
-        return float(largest_excess(self._tag, y, eta, bounds[rows] * radius[groups] ** 3, moves, 1.0))
+        return float(largest_excess(self._terms, y, eta, bounds[rows] * radius[groups] ** 3, moves, 1.0))
 
     def looked_at(self, rows: Integers) -> tuple[Array, Array, Array, Array, NDArray[np.int32]]:
         """Columns (rows, p), outcomes, linear predictors, weights and groups of a few rows."""
-        weights = np.ones(rows.size) if self._weights is None else self._weights[rows]
+        weights = self._weights[rows] if self._weights.size else np.ones(rows.size)
         return self._x[:, rows].T, self._y[rows], self._eta[rows], weights, self._codes[rows]
 
     @property
@@ -194,5 +207,5 @@ class GroupRemainders:
         out = np.empty(self._y.size)
         flat = np.zeros(self._sd.size)
         data = (self._y, self._eta, self._squares, self._codes, flat + 1, flat, flat + 3)
-        _bounds(self._tag, *data, self._length, out)
+        self._over_blocks(_bounds, self._terms, *data, self._length, out)
         return self.weighted(out)

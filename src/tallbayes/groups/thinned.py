@@ -31,12 +31,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.thinned_loop import Aim, GroupTarget, Place, Work, advance, always_remainders
+from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.thinned import refuse
 from tallbayes.sampling.thinned_loop import Moves
@@ -84,7 +84,7 @@ class Grouped:
         delta = theta[:p] - at.beta
         shift = self.target.shares @ delta
         d = theta[p:-1] - at.effects
-        always = always_remainders(self.model.family.tag, self.target.rows.always, delta, d)
+        always = always_remainders(self.model.family.tag.terms, self.target.rows.always, delta, d)
         return Place(delta, d + shift, shift, always, theta[-1:].copy())
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
@@ -92,7 +92,7 @@ class Grouped:
         count, width = state.theta.shape
         draws = Draws.empty(steps, len(self.parts), count, width)
         jobs = [(place, steps, rng.first[c], rng.second[c]) for c, place in enumerate(state.places)]
-        with ThreadPoolExecutor(min(count, get_num_threads())) as pool:
+        with ThreadPoolExecutor(min(count, threads.count())) as pool:
             done = list(pool.map(lambda job: self._run(*job), jobs))
         draws.decided[:], draws.log_posterior[:] = True, np.nan  # nobody has looked at all rows
         for c, (_, theta, accepted) in enumerate(done):
@@ -106,8 +106,8 @@ class Grouped:
         """All sweeps of one chain."""
         place = Place(*(part.copy() for part in place))
         theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
-        tag, tally = self.model.family.tag, np.zeros(1, np.int64)
+        terms, tally = self.model.family.tag.terms, np.zeros(1, np.int64)
         work = Work.room(place.delta.size, place.e.size)
-        refuse(advance(tag, self.target, self.aim, place, work, first, second, theta, accepted, tally))
+        refuse(advance(terms, self.target, self.aim, place, work, first, second, theta, accepted, tally))
         self.model.rows.count(int(tally[0]))
         return place, theta, accepted

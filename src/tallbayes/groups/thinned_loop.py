@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import LEAN, compiled
-from tallbayes.families.terms import chunk_value
+from tallbayes.families.terms import chunk_value, remainder
 from tallbayes.groups.remainders import Always, Drawn
 from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_prior
-from tallbayes.rows.passes import CHUNK, predictor
-from tallbayes.rows.remainders import difference, remainder
+from tallbayes.rows.passes import CHUNK, linear, piece
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.thinned_loop import (
     BAD_RATE,
@@ -69,13 +68,7 @@ class GroupTarget(NamedTuple):
     effect_curvature: Array  # (k,) minus its second derivative
     from_prior: Array  # (k,) share of proposals for the effects that are drawn from their prior
     metric: Array  # (p, p) precision in which lengths of delta are measured
-    prior_mean: Array  # (p,)
-    prior_scale: Array  # (p,)
-    prior_df: Array  # (p,) infinite where the prior is Normal
-    prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
-    prior_slope: Array  # (p,) of the log prior at beta
-    prior_weight: Array  # (p,) precision that the surrogate gives to it there
-    corrected: bool  # whether some prior is not Normal
+    prior: Array  # (7, p) what `prior_correction` needs; (7, 0) where all priors are Normal
     scale: ScaleCode  # prior of tau
     flat: Array  # (f, p) directions that the data leave flat, under Student-t priors
     pivots: NDArray[np.intp]  # (f,) the coefficient that only one of them has, with a one
@@ -128,31 +121,28 @@ class Work(NamedTuple):
 
 
 @compiled(**LEAN)
-def always_remainder(tag, rows, weights, g, delta, d, buffer):
+def always_remainder(terms, rows, g, delta, d, buffer):
     """Remainder of the rows of a group that are always evaluated, where its effect is d from its expansion."""
     total = 0.0
     for low in range(rows.starts[g], rows.starts[g + 1], CHUNK):
         high = min(rows.starts[g + 1], low + CHUNK)
         eta, base = buffer[: high - low], rows.eta[low:high]
-        predictor(rows.x, rows.eta, None, delta, low, high, eta)
+        linear(rows.x, rows.eta, delta, low, high, eta)
         value, first, second = rows.value[low:high], rows.first[low:high], rows.second[low:high]
         for i in range(eta.size):
             eta[i] += d
             h = eta[i] - base[i]
             total -= value[i] + (first[i] - 0.5 * second[i] * h) * h
-        if weights is None:  # numba sees what an argument is, not what a field is
-            total += chunk_value(tag, rows.y[low:high], eta, None)
-        else:
-            total += chunk_value(tag, rows.y[low:high], eta, weights[low:high])
+        total += chunk_value(terms, rows.y[low:high], eta, piece(rows.weights, low, high))
     return total
 
 
 @compiled()
-def always_remainders(tag, rows, delta, d):
+def always_remainders(terms, rows, delta, d):
     """The same of all groups."""
     out, buffer = np.empty(d.size), np.empty(CHUNK)
     for g in range(d.size):
-        out[g] = always_remainder(tag, rows, rows.weights, g, delta, d[g], buffer)
+        out[g] = always_remainder(terms, rows, g, delta, d[g], buffer)
     return out
 
 
@@ -165,21 +155,21 @@ def row_move(x, i, delta, d):
 
 
 @compiled(**LEAN)
-def all_rows(tag, rows, weights, g, delta, d, new_delta, new_d):
+def all_rows(terms, rows, g, delta, d, new_delta, new_d):
     """The difference of the remainders of all rows of a group that can be drawn."""
     total = 0.0
     for i in range(rows.starts[g], rows.starts[g + 1]):
         if rows.bound[i] != 0.0:
             h, new_h = row_move(rows.x, i, delta, d), row_move(rows.x, i, new_delta, new_d)
-            change = remainder(tag, rows.y[i], rows.eta[i], new_h) - remainder(tag, rows.y[i], rows.eta[i], h)
-            if weights is not None:
-                change *= weights[i]
+            change = remainder(terms, rows.y[i], rows.eta[i], new_h) - remainder(terms, rows.y[i], rows.eta[i], h)
+            if rows.weights.size > 0:
+                change *= rows.weights[i]
             total += change
     return total
 
 
 @compiled(**LEAN, forceinline=True)
-def thinned_rows(tag, groups, g, lengths, here, there, rng, tally):
+def thinned_rows(terms, groups, g, lengths, here, there, rng, tally):
     """What the rows of a group that can be drawn add to the log ratio, from a few of them; and why it stopped.
 
     `lengths` are those of the old and the new delta and of their difference; `here` and `there` are (delta, e, d) of
@@ -200,7 +190,7 @@ def thinned_rows(tag, groups, g, lengths, here, there, rng, tally):
     if max(old, new) > groups.radius[g] or rate > groups.limit[g]:
         others = groups.always.starts
         tally[0] += 2 * (rows.starts[g + 1] - rows.starts[g] - others[g + 1] + others[g])
-        return all_rows(tag, rows, rows.weights, g, here[0], here[2], there[0], there[2]), DONE
+        return all_rows(terms, rows, g, here[0], here[2], there[0], there[2]), DONE
     log_ratio, first, last = 0.0, rows.starts[g], rows.starts[g + 1]
     time = rng.standard_exponential()  # events come at unit rate
     while time < rate:
@@ -208,7 +198,8 @@ def thinned_rows(tag, groups, g, lengths, here, there, rng, tally):
         i = min(int(place), last - first - 1)
         i = first + (i if place - i < rows.table[first + i, 0] else int(rows.table[first + i, 1]))
         h, new_h = row_move(rows.x, i, here[0], here[2]), row_move(rows.x, i, there[0], there[2])
-        bound, apart = rows.bound[i] * spread, difference(tag, rows.y[i], rows.eta[i], h, new_h)
+        bound, y, eta = rows.bound[i] * spread, rows.y[i], rows.eta[i]
+        apart = remainder(terms, y, eta, new_h) - remainder(terms, y, eta, h)
         if breaks(bound, apart):
             return 0.0, BROKEN_BOUND
         keep, gain = thin(bound, apart)
@@ -220,13 +211,13 @@ def thinned_rows(tag, groups, g, lengths, here, there, rng, tally):
 
 
 @compiled(**LEAN, forceinline=True)
-def decide_group(tag, groups, g, lengths, here, there, always, rng, buffer, tally):
+def decide_group(terms, groups, g, lengths, here, there, always, rng, buffer, tally):
     """What a group's rows add to the log ratio, their new remainder where always evaluated, and why it stopped."""
-    log_ratio, why = thinned_rows(tag, groups, g, lengths, here, there, rng, tally)
+    log_ratio, why = thinned_rows(terms, groups, g, lengths, here, there, rng, tally)
     new_always = 0.0
     evaluated = groups.always.starts[g + 1] - groups.always.starts[g]
     if evaluated > 0:
-        new_always = always_remainder(tag, groups.always, groups.always.weights, g, there[0], there[2], buffer)
+        new_always = always_remainder(terms, groups.always, g, there[0], there[2], buffer)
         log_ratio += new_always - always
         tally[0] += evaluated
     return log_ratio, new_always, why
@@ -331,7 +322,7 @@ def coefficient_gaussian(target, e, log_tau, root, mean, bent):
 
 
 @compiled(**LEAN)
-def move_coefficients(tag, target, aim, place, work, first, second, tally):
+def move_coefficients(terms, target, aim, place, work, first, second, tally):
     """New coefficients, and with them the effects by their shares; whether it was accepted, and why it stopped."""
     p, k = place.delta.size, place.e.size
     root, mean, bent, delta, step, shift = work.root, work.mean, work.bent, work.delta, work.step, work.shift
@@ -352,8 +343,8 @@ def move_coefficients(tag, target, aim, place, work, first, second, tally):
         delta[j] += mean[j]
         step[j] = delta[j] - place.delta[j]
         log_ratio -= bent[j] * step[j]
-    if target.corrected:
-        log_ratio += prior_correction(target, delta) - prior_correction(target, place.delta)
+    if target.prior.shape[1] > 0:
+        log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
     metric = target.metric
     lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, step))
     for g in range(k):
@@ -363,7 +354,7 @@ def move_coefficients(tag, target, aim, place, work, first, second, tally):
         here = (place.delta, place.e[g], place.e[g] - place.shift[g])
         there = (delta, place.e[g], place.e[g] - shift[g])
         change, work.always[g], why = decide_group(
-            tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
+            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
         )
         if why != DONE:
             return False, why
@@ -395,7 +386,7 @@ def log_mixture(share, x, unit, effect, log_tau):
 
 
 @compiled(**LEAN)
-def move_effects(tag, target, place, work, first, second, tally):
+def move_effects(terms, target, place, work, first, second, tally):
     """A new effect for each group, decided one by one; the share accepted, and why it stopped."""
     k, accepted, log_tau = place.e.size, 0, place.log_tau[0]
     inverse = math.exp(-2.0 * log_tau)
@@ -418,7 +409,7 @@ def move_effects(tag, target, place, work, first, second, tally):
         log_ratio += 0.5 * precision * unit * unit * (old * old - new * new)
         here, there = (place.delta, place.e[g], d), (place.delta, new_d + place.shift[g], new_d)
         change, always, why = decide_group(
-            tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
+            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
         )
         if why != DONE:
             return 0.0, why
@@ -441,7 +432,7 @@ def quadratic(target, delta):
 
 
 @compiled(**LEAN)
-def move_scale(tag, target, aim, place, work, first, second, tally):
+def move_scale(terms, target, aim, place, work, first, second, tally):
     """A new tau that drags the coefficients and carries the effects along; whether accepted, and why it stopped.
 
     Each effect keeps its place in its Gaussian given coefficients and tau.
@@ -457,8 +448,8 @@ def move_scale(tag, target, aim, place, work, first, second, tally):
         delta[j] = place.delta[j] + work.step[j]
     log_ratio = log_prior(target.scale, new_log_tau) - log_prior(target.scale, log_tau) - k * further
     log_ratio += quadratic(target, delta) - quadratic(target, place.delta)
-    if target.corrected:
-        log_ratio += prior_correction(target, delta) - prior_correction(target, place.delta)
+    if target.prior.shape[1] > 0:
+        log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
     metric = target.metric
     lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, work.step))
     inverse, new_inverse = math.exp(-2.0 * log_tau), math.exp(-2.0 * new_log_tau)
@@ -479,7 +470,7 @@ def move_scale(tag, target, aim, place, work, first, second, tally):
         work.e[g] = new_d + work.shift[g]
         here, there = (place.delta, place.e[g], d), (delta, work.e[g], new_d)
         change, work.always[g], why = decide_group(
-            tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
+            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
         )
         if why != DONE:
             return False, why
@@ -495,7 +486,7 @@ def move_scale(tag, target, aim, place, work, first, second, tally):
 
 
 @compiled(**LEAN)
-def stretch_flat(tag, target, place, work, f, first, second, tally):
+def stretch_flat(terms, target, place, work, f, first, second, tally):
     """A flat direction stretched by a factor, away from where its coefficient is zero or towards it; why it stopped.
 
     The effects stay where they are. A tail that falls as a power of the distance is crossed in a few such moves.
@@ -508,7 +499,7 @@ def stretch_flat(tag, target, place, work, f, first, second, tally):
         work.step[j] = further * direction[j]
         delta[j] = place.delta[j] + work.step[j]
     log_ratio = log_factor + quadratic(target, delta) - quadratic(target, place.delta)
-    log_ratio += prior_correction(target, delta) - prior_correction(target, place.delta)
+    log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
     metric = target.metric
     lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, work.step))
     for g in range(k):
@@ -520,7 +511,7 @@ def stretch_flat(tag, target, place, work, f, first, second, tally):
         work.shift[g], work.e[g] = shift, d + shift
         here, there = (place.delta, place.e[g], d), (delta, work.e[g], d)
         change, work.always[g], why = decide_group(
-            tag, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
+            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
         )
         if why != DONE:
             return why
@@ -534,7 +525,7 @@ def stretch_flat(tag, target, place, work, f, first, second, tally):
 
 
 @compiled(**LEAN)
-def advance(tag, target, aim, place, work, first, second, theta, accepted, tally):
+def advance(terms, target, aim, place, work, first, second, theta, accepted, tally):
     """One sweep a row of `theta`; returns why it stopped."""
     p, k = place.delta.size, place.e.size
     for sweep in range(theta.shape[0]):
@@ -542,20 +533,20 @@ def advance(tag, target, aim, place, work, first, second, theta, accepted, tally
         for g in range(k):
             squares += (target.effects[g] + place.e[g] - place.shift[g]) ** 2
         place.log_tau[0] = draw_log_scale(target.scale, k, squares, first)
-        moved, why = move_scale(tag, target, aim, place, work, first, second, tally)
+        moved, why = move_scale(terms, target, aim, place, work, first, second, tally)
         if why != DONE:
             return why
         accepted[sweep, SCALE] = moved
-        moved, why = move_coefficients(tag, target, aim, place, work, first, second, tally)
+        moved, why = move_coefficients(terms, target, aim, place, work, first, second, tally)
         if why != DONE:
             return why
         accepted[sweep, COEFFICIENTS] = moved
         for f in range(target.pivots.size):
             for _ in range(STRETCHES):
-                why = stretch_flat(tag, target, place, work, f, first, second, tally)
+                why = stretch_flat(terms, target, place, work, f, first, second, tally)
                 if why != DONE:
                     return why
-        share, why = move_effects(tag, target, place, work, first, second, tally)
+        share, why = move_effects(terms, target, place, work, first, second, tally)
         if why != DONE:
             return why
         accepted[sweep, EFFECTS] = share

@@ -21,12 +21,14 @@ from tallbayes.rows.subsample import systematic
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers
-from tallbayes.sampling.thinned_loop import Moves, distance_bound, prior_profile, profile
+from tallbayes.sampling.thinned_loop import Moves, distance_bound
 from tallbayes.sampling.thinned_setup import (
-    PROFILED,
     SHAPED_BY,
     event_cost,
     pass_cost,
+    prior_of,
+    prior_profile,
+    profile,
     require_bounds,
     require_every_row,
     shape_of,
@@ -119,8 +121,8 @@ def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
     z, new_z = rng.standard_normal((2, PAIRS, p))
     t, new_t = rng.standard_normal((2, PAIRS, 1))
     own, new, jump = (np.linalg.norm(part, axis=1)[:, None] / wide for part in (z, new_z, new_z - z))
-    coefficients = distance_bound(np.hypot(own, t), np.hypot(new, t), jump)
-    effect = distance_bound(np.hypot(own, t), np.hypot(own, new_t), np.abs(new_t - t) + 0 * own)
+    coefficients = distance_bound.py_func(np.hypot(own, t), np.hypot(new, t), jump)
+    effect = distance_bound.py_func(np.hypot(own, t), np.hypot(own, new_t), np.abs(new_t - t) + 0 * own)
     return np.asarray((coefficients + effect).mean(0) / 2)
 
 
@@ -145,10 +147,10 @@ def _shape(
     rows, scale = systematic(np.arange(measure.size), measure, SHAPED_BY, rng)
     x, y, eta, weights, groups = remainders.looked_at(rows)
     moves = np.ascontiguousarray((x - arrow.shares[groups]) @ arrow.factor)
-    seen = profile(mode.model.family.tag, y, eta, moves, weights * scale, PROFILED)
+    seen = profile(mode.model.family.tag.terms, y, eta, weights * scale, moves)
     axes = np.ascontiguousarray(arrow.factor.T)
     powers = tail_powers(mode.model.prior, arrow.factor)
-    return shape_of(seen + prior_profile(target, axes, PROFILED), target.center, powers)
+    return shape_of(seen + prior_profile(target.prior, axes), target.center, powers)
 
 
 def _target(
@@ -177,13 +179,7 @@ def _target(
         at.effect_curvature,
         from_prior,
         arrow.precision,
-        prior.mean,
-        prior.scale,
-        prior.df,
-        prior.exponent,
-        prior.gradient(at.beta),
-        prior.precision(at.beta),
-        not prior.normal,
+        prior_of(prior, at.beta),
         mode.model.group_prior.code,
         np.ascontiguousarray(mode.flat.T),
         np.array(pivots_of(mode.flat), dtype=np.intp),

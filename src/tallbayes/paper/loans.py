@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numba import get_num_threads, set_num_threads
 
 from tallbayes import plots
 from tallbayes.data.datasets import LOAN_ROWS, simulate_loans
@@ -19,6 +18,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, fit_all, noise, same_posterior
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.fit import Fit
+from tallbayes.rows import threads
 from tallbayes.rows.memory import LogLikelihood
 from tallbayes.sampling.subsample import CaseControl
 
@@ -133,7 +133,7 @@ def _discussion(fits: dict[str, Fit]) -> list[str]:
         + (f"With others drawn at random not every coefficient gains here: {', '.join(low)}. " if low else "")
         + f"Drawn in proportion to how much they matter (others weighted), fewer of them reach a REDPM of "
         f"{ratios['two_stage_weighted'].min():.2f} or more.",
-        f"We differ in speed: Metropolis-Hastings makes {rate:.0f} iterations a second here, in {get_num_threads()} "
+        f"We differ in speed: Metropolis-Hastings makes {rate:.0f} iterations a second here, in {threads.count()} "
         f"threads of compiled code, and {PAPERS_ITERATIONS / (60 * PAPERS['mh'][0]):.0f} in the paper's 14 processes. "
         f"Consensus gains {faster['consensus']:.2f} here and 1.03 in the paper; we have not looked for the "
         "reason.",
@@ -163,11 +163,10 @@ def _passes(rows: pd.DataFrame) -> pd.DataFrame:
     """Milliseconds a pass by number of threads, the best of some, and whether the sums have the same bits."""
     model = GLM(FORMULA, rows)
     theta = np.random.default_rng(1).normal(0, 0.1, (4, model.rows.width)) - 6 * np.eye(model.rows.width)[0]
-    ask, most = LogLikelihood(model.family.tag), get_num_threads()
+    ask = LogLikelihood(model.family.tag)
     lines, sums = {}, []
-    try:
-        for threads in range(1, most + 1):
-            set_num_threads(threads)
+    for count in range(1, threads.count() + 1):
+        with threads.using(count):
             model.rows.sum(ask, theta)
             spent = []
             for _ in range(PASSES):
@@ -175,10 +174,8 @@ def _passes(rows: pd.DataFrame) -> pd.DataFrame:
                 with phases("pass"):
                     found = model.rows.sum(ask, theta)
                 spent.append(1e3 * phases.seconds["pass"])
-            sums.append(found)
-            lines[f"{threads} thread{'s' if threads > 1 else ''}"] = {"milliseconds": min(spent)}
-    finally:
-        set_num_threads(most)
+        sums.append(found)
+        lines[f"{count} thread{'s' if count > 1 else ''}"] = {"milliseconds": min(spent)}
     table = pd.DataFrame.from_dict(lines, orient="index").rename_axis("threads")
     table["speed-up"] = table["milliseconds"].iloc[0] / table["milliseconds"]
     table["same bits"] = ["yes" if (one == sums[0]).all() else "no" for one in sums]

@@ -531,4 +531,4 @@ def _with_groups(fit: Fit, rng: np.random.Generator, count: int, seed: int) -> F
 def _calibrated(chance: Array, seed: int) -> Calibration:
     """What would be seen of rows with these probabilities."""
     eta = np.log(chance / (1 - chance))
-    return calibrate(sums(eta, BERNOULLI.simulate(np.random.default_rng(seed), eta), None), BERNOULLI)
+    return calibrate(sums(eta, BERNOULLI.simulate(np.random.default_rng(seed), eta), np.empty(0)), BERNOULLI)

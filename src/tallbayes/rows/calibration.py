@@ -46,10 +46,10 @@ class Calibration(NamedTuple):
     upper: Array
 
 
-def sums(predictor: Array, outcome: Array, weights: Array | None) -> Sums:
-    """Sort rows into cells of equal width.
+def sums(predictor: Array, outcome: Array, weights: Array) -> Sums:
+    """Sort rows into cells of equal width; no weights are an empty array.
 
-    >>> found = sums(np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]), None)
+    >>> found = sums(np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.empty(0))
     >>> [part[[0, -1]].tolist() for part in found]
     [[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
     """
@@ -63,7 +63,7 @@ def sums(predictor: Array, outcome: Array, weights: Array | None) -> Sums:
 def _sort(predictor, outcome, weights, low, scale, weight, predictors, outcomes):
     for i in range(predictor.size):
         cell = min(max(int((predictor[i] - low) * scale), 0), weight.size - 1)
-        own = 1.0 if weights is None else weights[i]
+        own = weights[i] if weights.size > 0 else 1.0
         weight[cell] += own
         predictors[cell] += own * predictor[i]
         outcomes[cell] += own * outcome[i]
@@ -75,7 +75,7 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     >>> from tallbayes.families import Bernoulli
     >>> eta = np.linspace(-3, 3, 100_000)
     >>> y = Bernoulli().simulate(np.random.default_rng(0), eta)
-    >>> found = calibrate(sums(eta, y, None), Bernoulli())
+    >>> found = calibrate(sums(eta, y, np.empty(0)), Bernoulli())
     >>> bool(np.abs(found.predicted - found.observed).max() < 0.03)
     True
     """

@@ -22,9 +22,10 @@ from tallbayes.groups import given as group_given
 from tallbayes.groups.remainders import GroupRemainders
 from tallbayes.rows import passes
 from tallbayes.rows.calibration import Sums, sums
-from tallbayes.rows.passes import SERIAL, in_order
+from tallbayes.rows.passes import in_order
 from tallbayes.rows.remainders import Remainders
 from tallbayes.rows.subsample import scattered, systematic
+from tallbayes.rows.threads import over_blocks
 from tallbayes.rows.track import Track
 from tallbayes.rows.urn import Urn
 from tallbayes.splines.basis import Splines, mean_spline
@@ -60,6 +61,7 @@ class LogLikelihoodDerivatives(NamedTuple):
     family: Tag
 
 
+NONE: Array = np.empty(0)  # weights or offsets that are absent: compiled loops have one signature
 GIVEN = 6  # times that a group's rows are evaluated for a draw of its effect, about
 MOST_UNITS = 100_000_000  # observations that are told apart where rows stand for many
 COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
@@ -90,35 +92,32 @@ class MemoryRows:
         group: str | None = None,
         groups: int = 0,
     ) -> None:
-        self._x = np.ascontiguousarray(x, dtype=float)
-        self._y = np.ascontiguousarray(y, dtype=float)
-        self._weights = None if weights is None else np.ascontiguousarray(weights, dtype=float)
-        self._offset = None if offset is None else np.ascontiguousarray(offset, dtype=float)
+        # Compiled loops know arrays that may be written to only; others would be another type to them.
+        self._x, self._y = (np.require(part, float, ["C", "W"]) for part in (x, y))
+        self._weights = NONE if weights is None else np.require(weights, float, ["C", "W"])
+        self._offset = NONE if offset is None else np.require(offset, float, ["C", "W"])
         self._strata = {name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in (strata or {}).items()}
         given = [("y", self._y), ("weights", self._weights), ("offset", self._offset), *self._strata.items()]
         for name, values in given:
-            if values is not None and values.shape != (self.size,):
+            if values is not NONE and values.shape != (self.size,):
                 raise ValueError(f"{name} has shape {values.shape}, but there are {self.size} rows")
         self._group, self.groups = group, groups
-        self._codes = None if group is None else self._strata[group].astype(np.int32)
+        self._codes = np.empty(0, np.int32) if group is None else self._strata[group].astype(np.int32)
         self.starts = np.zeros(1, np.intp)  # where each group's rows begin, and where the last ends
-        if self._codes is not None:
+        if group is not None:
             if (np.diff(self._codes) < 0).any():
                 raise ValueError("rows must be sorted by their group")
             self.starts = np.searchsorted(self._codes, np.arange(groups + 1))
         self._length = passes.block_length(self.size)
         self._blocks = -(-self.size // self._length)
-        weighted = self._y if self._weights is None else self._weights * self._y
+        weighted = self._y * self._weights if self._weights.size else self._y
         # The gradient of sum(y_i eta_i): all that a canonical family needs of y.
-        self._linear = passes.products(self._x, weighted, self._length)
-        if self._codes is not None:
+        self._linear = self._products(self._x, weighted)
+        if group is not None:
             self._linear = np.concatenate([self._linear, np.bincount(self._codes, weighted, groups), [0.0]])
-        self._constant = 0.0
-        if self._offset is not None:
-            self._constant = float(passes.products(self._offset[None], weighted, self._length)[0])
+        self._constant = float(self._products(self._offset[None], weighted)[0]) if self._offset.size else 0.0
         self.touched = 0
         self._counting = threading.Lock()
-        self._of_a_shard = False
 
     @property
     def size(self) -> int:
@@ -145,15 +144,7 @@ class MemoryRows:
     @property
     def total_weight(self) -> float:
         """Sum of the weights: the number of rows that the data had, where no weights were given."""
-        return float(self.size if self._weights is None else self._weights.sum())
-
-    def alone(self, evaluations: int) -> bool:
-        """Whether a pass of so many row evaluations is made by one thread: it is small, or the others have shards too.
-
-        That may not depend on the number of threads: the two ways to make a pass are compiled apart, and may differ in
-        the last bit.
-        """
-        return self._of_a_shard or evaluations <= SERIAL
+        return float(self._weights.sum() if self._weights.size else self.size)
 
     def count(self, rows: int) -> None:
         """Rows pass the door; chains may ask from several threads."""
@@ -170,26 +161,32 @@ class MemoryRows:
         params = self._vectors(params)
         k, p = len(params), self.columns
         self.count(self.size * k)
-        values = np.empty((self._blocks, k))
-        data = (f.family, self._x, self._y, self._offset, self._weights, self._codes, params)
+        values = np.zeros((self._blocks, k))
+        data = (
+            f.family.terms,
+            self._x,
+            self._y,
+            self._offset,
+            self._weights,
+            self._codes,
+            params,
+            self._length,
+            values,
+        )
         linear = self.linear(f.family, params)
         if isinstance(f, LogLikelihood):
-            if self.alone(self.size * k):
-                passes.serial_values(*data, self._length, values)
-            else:
-                passes.values(*data, self._length, values)
+            over_blocks(passes.values, self._blocks, *data, evaluations=self.size * k)
             return linear + in_order(values)
-        gradients, lower = np.empty((self._blocks, k, p)), np.empty((self._blocks, k, p, p))
-        by_group = None if self._group is None else np.zeros((self.groups + self._blocks, k, p + 2))
-        if self.alone(self.size * k):
-            passes.serial_derivatives(*data, self._length, values, gradients, lower, by_group)
-        else:
-            passes.derivatives(*data, self._length, values, gradients, lower, by_group)
+        gradients, lower = np.zeros((self._blocks, k, p)), np.zeros((self._blocks, k, p, p))
+        by_group = np.zeros((0 if self._group is None else self.groups + self._blocks, k, p + 2))
+        over_blocks(
+            passes.derivatives, self._blocks, *data, gradients, lower, by_group, evaluations=self.size * k
+        )  # fmt: skip
         curvature = in_order(lower)
         curvature += np.tril(curvature, -1).transpose(0, 2, 1)
         slope = self._linear if f.family.canonical else np.zeros(self.width)
         found = Derivatives(linear + in_order(values), slope[:p] + in_order(gradients), curvature)
-        if by_group is None:
+        if self._group is None:
             return found
         joined = self._join_groups(by_group)
         joined[..., p] += slope[p:-1]
@@ -197,7 +194,6 @@ class MemoryRows:
 
     def _join_groups(self, by_block: Array) -> Array:
         """(groups + blocks, k, ...) -> (k, groups, ...): what the blocks have of each group, in the order of blocks."""
-        assert self._codes is not None
         joined = np.zeros((self.groups, *by_block.shape[1:]))
         for block in range(self._blocks):
             start, stop = block * self._length, min(self.size, (block + 1) * self._length)
@@ -217,7 +213,7 @@ class MemoryRows:
         """The mean of some splines on each row."""
         self.count(self.size * splines.sizes.size)
         eta = np.empty(self.size)
-        mean_spline(splines, self._x, self._length, eta)
+        over_blocks(mean_spline, self._blocks, splines, self._x, self._length, eta, evaluations=self.size)
         return eta
 
     def partition(self, cells: int, pairs: int, seed: int) -> Partition:
@@ -233,24 +229,31 @@ class MemoryRows:
     def weight_by(self, by: str) -> dict[int, float]:
         """Total weight of each stratum."""
         codes, index = np.unique(self._stratum(by), return_inverse=True)
-        return dict(zip(codes.tolist(), np.bincount(index, self._weights).tolist(), strict=True))
+        return dict(zip(codes.tolist(), np.bincount(index, self._own()).tolist(), strict=True))
 
     def group_totals(self) -> tuple[Array, Array]:
         """Total weight and weighted sum of the outcomes of each group."""
-        weights = np.ones(self.size) if self._weights is None else self._weights
-        assert self._codes is not None
+        weights = self._own()
         total, outcome = (np.bincount(self._codes, w, self.groups).astype(float) for w in (weights, weights * self._y))
         return total, outcome
 
     def largest(self) -> Array:
         """The largest absolute value of each column."""
         self.count(self.size)
-        return np.asarray(passes.largest(self._x, self._length))
+        found = np.empty((self._blocks, self.columns))
+
+        def look(begin: int, end: int) -> None:
+            for block in range(begin, end):
+                part = self._x[:, block * self._length : (block + 1) * self._length]
+                found[block] = np.maximum(part.max(1), -part.min(1))
+
+        over_blocks(look, self._blocks, evaluations=self.size)
+        return np.asarray(found.max(0))
 
     def expected(self, family: Family, theta: Array) -> Array:
         """The expected outcome of each row, times its weight."""
         mean = family.mean(self._predictors(theta)[0])
-        return mean if self._weights is None else mean * self._weights
+        return mean * self._weights if self._weights.size else mean
 
     def by_predictor(self, theta: Array) -> Sums:
         """Weights and outcomes of rows sorted by their linear predictor at theta."""
@@ -275,13 +278,12 @@ class MemoryRows:
 
     def proxies(self, proxies: Array, theta: Array) -> Urn:
         """Rows to be drawn in proportion to their weight times a proxy, with their linear predictors at theta."""
-        weighted = proxies if self._weights is None else proxies * self._weights
+        weighted = proxies * self._weights if self._weights.size else proxies
         data = (self._x, self._y, self._offset)
         return Urn(weighted, proxies, *data, np.array(theta, dtype=float), self._length, self.count)
 
     def group_remainders(self, family: Tag, theta: Array, shares: Array, sd: Array, factor: Array) -> GroupRemainders:
         """The same where rows come in groups; shares, sd and factor are those of an `arrow`."""
-        assert self._codes is not None
         self.count(3 * self.size)
         data = (self._x, self._y, self._weights, self._offset, self._codes, self.starts)
         return GroupRemainders(family, *data, theta, shares, sd, factor, self._length, self._join_groups)
@@ -290,14 +292,14 @@ class MemoryRows:
         """Effects of all groups (draws, groups), drawn given coefficients (draws, p) and tau; modes are `around`."""
         self.count(GIVEN * self.size * tau.size)
         out = np.empty((tau.size, self.groups))
-        group_given.draw_effects(family, *self._for_groups(family), beta, tau, around.copy(), rng, out)
+        group_given.draw_effects(family.terms, *self._for_groups(family), beta, tau, around.copy(), rng, out)
         return out
 
     def log_integral(self, family: Tag, beta: Array, tau: Array, around: Array) -> Array:
         """Log-likelihood of coefficients (k, p) and tau (k,), the effects of all groups integrated out."""
         self.count(len(group_given.NODES) * self.size * tau.size)
         out = np.empty(tau.size)
-        group_given.log_integral(family, *self._for_groups(family), beta, tau, around.copy(), out)
+        group_given.log_integral(family.terms, *self._for_groups(family), beta, tau, around.copy(), out)
         whole = np.concatenate([beta, np.zeros((tau.size, self.groups + 1))], axis=1)
         return self.linear(family, whole) + out
 
@@ -308,43 +310,42 @@ class MemoryRows:
     def take(self, chosen: Integers) -> MemoryRows:
         """Some of the rows, with their weights."""
         self.count(chosen.size)
-        return self._subset(chosen, np.ones(chosen.size) if self._weights is None else self._weights[chosen])
+        return self._subset(chosen, self._own()[chosen])
 
     def units(self) -> Integers:
         """The row of each observation: whole weights tell how many a row stands for, otherwise each is one."""
         each = np.arange(self.size)
-        return each if self._weights is None or not self._counted else np.repeat(each, self._weights.astype(np.intp))
+        return np.repeat(each, self._weights.astype(np.intp)) if self._weights.size and self._counted else each
 
     @cached_property
     def _counted(self) -> bool:
         """Whether weights are numbers of observations."""
-        return self._weights is None or not (self.total_weight > MOST_UNITS or (self._weights % 1).any())
+        return not (self._weights.size and (self.total_weight > MOST_UNITS or (self._weights % 1).any()))
 
     def part(self, units: Integers) -> MemoryRows:
         """A shard: the rows of some of the `units`, with the weights that they have there."""
         counts = np.bincount(units, minlength=self.size)
         chosen = np.flatnonzero(counts)
         weights = counts[chosen].astype(float)
-        if self._weights is not None and not self._counted:
+        if not self._counted:
             weights = self._weights[chosen]
-        return self._subset(chosen, weights, shard=True)
+        return self._subset(chosen, weights)
 
     def of_groups(self, groups: Integers) -> MemoryRows:
         """A shard: the rows of some groups, in ascending order, which get the numbers 0, 1, ... in it."""
         assert self._group is not None
-        assert self._codes is not None
         place = np.full(self.groups, -1)
         place[groups] = np.arange(groups.size)
         chosen = np.flatnonzero(place[self._codes] >= 0)
-        weights = np.ones(chosen.size) if self._weights is None else self._weights[chosen]
-        return self._subset(chosen, weights, place, shard=True)
+        weights = self._own()[chosen]
+        return self._subset(chosen, weights, place)
 
     def rarest_level(self) -> tuple[Integers, NDArray[np.bool_]]:
         """Of each row the rarest column with only zeros and ones in which it has a one, or -1; and if its y is not 0.
 
         A column is rarer if the rows with a one in it weigh less.
         """
-        own = np.ones(self.size) if self._weights is None else self._weights
+        own = self._own()
         binary = [j for j in range(self.columns) if ((self._x[j] == 0) | (self._x[j] == 1)).all()]
         weight = {j: float(own @ self._x[j]) for j in binary}
         level = np.full(self.size, -1)
@@ -374,7 +375,7 @@ class MemoryRows:
         >>> sub.size, sub.total_weight
         (200, 1000.0)
         """
-        own = np.ones(self.size) if self._weights is None else self._weights
+        own = self._own()
         measure = own if weight is None else weight
         if by is None:
             if isinstance(size, Mapping):
@@ -401,7 +402,7 @@ class MemoryRows:
         stretches: not at equal distances, because data has periods.
         """
         self.count(size)
-        own = np.ones(self.size) if self._weights is None else self._weights
+        own = self._own()
         measure = own * (self._y + max(float(own @ self._y / own.sum()), np.finfo(float).tiny))
         ends = np.cumsum(measure)
         distance = ends[-1] / size
@@ -424,10 +425,10 @@ class MemoryRows:
         order = np.argsort(first)  # keep the order in which rows first appear
         rank = np.empty_like(order)
         rank[order] = np.arange(order.size)
-        weights = np.bincount(rank[inverse], self._weights, minlength=first.size).astype(float)
+        weights = np.bincount(rank[inverse], self._own(), minlength=first.size).astype(float)
         return self._subset(first[order], weights)
 
-    def arrays(self) -> tuple[Array, Array, Array | None, Array | None]:
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
         """Columns, outcomes, offsets and weights, for the compiled loop of a kernel that keeps a few rows."""
         return self._x, self._y, self._offset, self._weights
 
@@ -436,7 +437,10 @@ class MemoryRows:
         hashes = np.zeros(self.size if rows is None else rows.size, np.uint64)
         for column in self._keys():
             values = column if rows is None else column[rows]
-            passes.mix(np.ascontiguousarray(values).view(np.uint64), hashes)
+            hashes ^= np.ascontiguousarray(values).view(np.uint64)
+            hashes *= np.uint64(0x9E3779B97F4A7C15)
+            hashes ^= hashes >> np.uint64(29)
+            hashes += np.uint64(0xBF58476D1CE4E5B9)
         return hashes
 
     def _same(self, other: Integers) -> bool:
@@ -445,12 +449,10 @@ class MemoryRows:
 
     def _keys(self) -> list[NDArray[Any]]:
         """The columns in which duplicates agree."""
-        offset = [] if self._offset is None else [self._offset]
+        offset = [self._offset] if self._offset.size else []
         return [*self._x, self._y, *offset, *self._strata.values()]
 
-    def _subset(
-        self, chosen: Integers, weights: Array, place: Integers | None = None, shard: bool = False
-    ) -> MemoryRows:
+    def _subset(self, chosen: Integers, weights: Array, place: Integers | None = None) -> MemoryRows:
         """Some rows with new weights; where `place` gives groups a new number, those of the others are none."""
         strata = {name: codes[chosen] for name, codes in self._strata.items()}
         groups = self.groups
@@ -460,17 +462,15 @@ class MemoryRows:
             strata = {name: codes[order] for name, codes in strata.items()}
             if place is not None:
                 strata[self._group], groups = place[strata[self._group]], int(place.max()) + 1
-        subset = MemoryRows(
+        return MemoryRows(
             self._x[:, chosen],
             self._y[chosen],
             None if (weights == 1).all() else weights,
-            None if self._offset is None else self._offset[chosen],
+            self._offset[chosen] if self._offset.size else None,
             strata,
             self._group,
             groups,
         )
-        subset._of_a_shard = shard or self._of_a_shard
-        return subset
 
     def _stratum(self, by: str) -> Integers:
         if by == "outcome":
@@ -490,9 +490,16 @@ class MemoryRows:
         params = self._vectors(params)
         self.count(self.size * len(params))
         eta = np.empty((len(params), self.size))
-        data = (self._x, self._offset, self._codes, params)
-        if self.alone(eta.size):
-            passes.block_predictors(*data, 0, self.size, eta)
-        else:
-            passes.predictors(*data, self._length, eta)
+        data = (self._x, self._offset, self._codes, params, self._length, eta)
+        over_blocks(passes.predictors, self._blocks, *data, evaluations=eta.size)
         return eta
+
+    def _own(self) -> Array:
+        """The weight of each row."""
+        return self._weights if self._weights.size else np.ones(self.size)
+
+    def _products(self, x: Array, v: Array) -> Array:
+        """The product of every column with v."""
+        sums = np.zeros((self._blocks, len(x)))
+        over_blocks(passes.products, self._blocks, x, v, self._length, sums, evaluations=self.size)
+        return in_order(sums)

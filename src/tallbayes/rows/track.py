@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tallbayes.families import Tag
 from tallbayes.rows import passes
 from tallbayes.rows.passes import in_order
+from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -41,11 +42,10 @@ class Track:
             return np.asarray(self.value[chains] + self._shifted(column - rows.columns, chains, steps))
         rows.count(rows.size * chains.size)
         values = np.empty((rows._blocks, chains.size))
-        data = (self._family, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
-        if rows.alone(rows.size * chains.size):
-            passes.serial_moved_values(*data, rows._length, values)
-        else:
-            passes.moved_values(*data, rows._length, values)
+        data = (self._family.terms, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
+        over_blocks(
+            passes.moved_values, rows._blocks, *data, rows._length, values, evaluations=rows.size * chains.size
+        )  # fmt: skip
         return np.asarray(rows.linear(self._family, theta[chains]) + in_order(values))
 
     def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
@@ -53,11 +53,8 @@ class Track:
         rows = self._rows
         column, steps = self._moved(theta, column, chains)
         if column < rows.columns:
-            data = (self._eta, rows._x[column], chains, steps)
-            if rows.alone(rows.size * chains.size):
-                passes.block_move(*data, 0, rows.size)
-            else:
-                passes.move(*data, rows._length)
+            data = (self._eta, rows._x[column], chains, steps, rows._length)
+            over_blocks(passes.move, rows._blocks, *data, evaluations=rows.size * chains.size)
         else:
             for chain, step in zip(chains, steps, strict=True):
                 self._eta[chain, self._members(column - rows.columns)] += step
@@ -74,13 +71,12 @@ class Track:
         rows, members = self._rows, self._members(group)
         size = members.stop - members.start
         rows.count(2 * size * chains.size)
-        data = (self._family, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
-        if rows.alone(size * chains.size):
-            sums = np.empty((1, chains.size))
-            passes.block_shifted_values(*data, sums[0])
-        else:
-            sums = np.empty((-(-size // rows._length), chains.size))
-            passes.shifted_values(*data, rows._length, sums)
+        blocks = max(1, -(-size // rows._length))
+        sums = np.zeros((blocks, chains.size))
+        data = (self._family.terms, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
+        over_blocks(
+            passes.shifted_values, blocks, *data, rows._length, sums, evaluations=size * chains.size
+        )  # fmt: skip
         slope = rows._linear[rows.columns + group] if self._family.canonical else 0.0
         return np.asarray(steps * slope + in_order(sums))
 

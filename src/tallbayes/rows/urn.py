@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import compiled, inside
+from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
 
@@ -28,11 +28,12 @@ class Pool(NamedTuple):
     bound: Array  # (size,) of the remainder, for unit weight
 
 
-@compiled()
+@inside()
 def _table(weights, table, stack):
     """The alias table of some weights, (probability, partner) side by side in memory; returns their sum."""
-    n = weights.size
-    total = weights.sum()
+    n, total = weights.size, 0.0
+    for i in range(n):
+        total += weights[i]
     if total == 0.0:
         return total
     small, large = 0, n  # stacks of the indices below and above the mean grow from both ends
@@ -58,19 +59,21 @@ def _table(weights, table, stack):
     return total
 
 
-@compiled(parallel=True)
-def tables(weights, starts, table, totals):
+@compiled()
+def tables(weights, starts, table, totals, begin, end):
     """One table a block, of the rows from its start to that of the next; and the sum of each block's weights."""
-    for block in prange(totals.size):
+    for block in range(begin, end):
         start, stop = starts[block], starts[block + 1]
         totals[block] = _table(weights[start:stop], table[start:stop], np.empty(stop - start, np.int32))
 
 
-@compiled()
+@inside()
 def pick(table, rng):
     """An entry of an alias table."""
     place = rng.random() * table.shape[0]
-    i = min(int(place), table.shape[0] - 1)
+    i = int(place)
+    if i == table.shape[0]:  # rounding
+        i -= 1
     return i if place - i < table[i, 0] else int(table[i, 1])
 
 
@@ -82,14 +85,8 @@ class Lots(NamedTuple):
     starts: NDArray[np.intp]  # of the blocks, and the end of the last
     x: Array  # (p, n)
     y: Array
-    offset: Array | None
+    offset: Array
     bounds: Array  # of each row, for unit weight
-
-
-@compiled()
-def _start(offset, i):
-    """What a row's linear predictor begins with."""
-    return 0.0 if offset is None else offset[i]
 
 
 @compiled()
@@ -99,7 +96,7 @@ def draw_lots(lots, theta, low, high, rng, x, y, eta, bound):
         block = pick(lots.blocks, rng)
         i = lots.starts[block] + pick(lots.table[lots.starts[block] : lots.starts[block + 1]], rng)
         y[k], bound[k] = lots.y[i], lots.bounds[i]
-        total = _start(lots.offset, i)
+        total = lots.offset[i] if lots.offset.size > 0 else 0.0
         for j in range(theta.size):
             x[j, k] = lots.x[j, i]
             total += x[j, k] * theta[j]
@@ -107,26 +104,24 @@ def draw_lots(lots, theta, low, high, rng, x, y, eta, bound):
 
 
 @compiled()
-def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool):
+def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool_x, pool_y, pool_eta, pool_bound):
     """Draw rows into the pool: first a block, then a row of it."""
     p = x.shape[0]
-    chosen = np.empty(pool.y.size, np.int64)
+    chosen = np.empty(pool_y.size, np.int64)
     for k in range(chosen.size):
         block = pick(blocks, rng)
         chosen[k] = starts[block] + pick(table[starts[block] : starts[block + 1]], rng)
     for j in range(p):
         column = x[j]
         for k in range(chosen.size):
-            pool.x[k, j] = column[chosen[k]]
+            pool_x[k, j] = column[chosen[k]]
     for k in range(chosen.size):
         i = chosen[k]
-        pool.y[k], pool.bound[k] = y[i], bounds[i]
-        eta = 0.0
-        if offset is not None:
-            eta += offset[i]
+        pool_y[k], pool_bound[k] = y[i], bounds[i]
+        eta = offset[i] if offset.size > 0 else 0.0
         for j in range(p):
-            eta += pool.x[k, j] * theta[j]
-        pool.eta[k] = eta
+            eta += pool_x[k, j] * theta[j]
+        pool_eta[k] = eta
 
 
 class Urn:
@@ -138,7 +133,7 @@ class Urn:
         bounds: Array,
         x: Array,
         y: Array,
-        offset: Array | None,
+        offset: Array,
         theta: Array,
         length: int,
         count: Callable[[int], None],
@@ -149,9 +144,10 @@ class Urn:
         self.rows = int(np.count_nonzero(weights))  # that can be drawn
         self._starts = np.append(np.arange(0, y.size, length), y.size)
         self._table, totals = np.empty((y.size, 2)), np.empty(self._starts.size - 1)
-        tables(weights, self._starts, self._table, totals)
-        self._blocks = np.empty((totals.size, 2))
-        self.total = float(_table(totals, self._blocks, np.empty(totals.size, np.int32)))
+        over_blocks(tables, totals.size, weights, self._starts, self._table, totals, evaluations=y.size)
+        self._blocks, total = np.empty((totals.size, 2)), np.empty(1)
+        tables(totals, np.array([0, totals.size]), self._blocks, total, 0, 1)
+        self.total = float(total[0])
 
     @property
     def lots(self) -> Lots:
@@ -165,5 +161,5 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
         self._count(size)
         pool = Pool(np.empty((size, self._theta.size)), np.empty(size), np.empty(size), np.empty(size))
-        _draw(self._table, self._blocks, self._starts, *self._rows, self._theta, rng, pool)
+        _draw(self._table, self._blocks, self._starts, *self._rows, self._theta, rng, *pool)
         return pool

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
+from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Kernel, Streams
 
 Array = NDArray[np.float64]
@@ -116,19 +116,15 @@ def on_each(shards: int, work: Callable[[int], T], workers: int) -> list[T]:
     def one(shard: int) -> T | None:
         if stop.is_set():
             return None
-        threads = get_num_threads()
-        if shards > 1:
-            set_num_threads(1)
         try:
-            return work(shard)
+            with threads.using(1 if shards > 1 else threads.count()):
+                return work(shard)
         except KeyboardInterrupt:
             stop.set()
             raise
         except Exception as error:
             stop.set()
             raise ShardError(shard, shards, error) from error
-        finally:
-            set_num_threads(threads)
 
     if workers == 1 or shards == 1:
         return [_there(one(shard)) for shard in range(shards)]

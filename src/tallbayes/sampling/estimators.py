@@ -88,9 +88,9 @@ def spline(model: GLM, mode: Mode, points: int, rng: np.random.Generator) -> Arr
 
     x, y, offset, _ = model.rows.arrays()
     seen = rng.choice(y.size, min(points, y.size), replace=False)
-    eta = mode.theta @ x[:, seen] + (0.0 if offset is None else offset[seen])
+    eta = mode.theta @ x[:, seen] + (offset[seen] if offset.size else 0.0)
     height = np.abs(model.family.tag.log_likelihood(y[seen], eta))
-    given = [*x, y] if offset is None else [*x, y, offset]
+    given = [*x, y, offset] if offset.size else [*x, y]
     # Columns that do not vary among the rows seen say nothing, and equal rows would make the spline singular.
     columns = [column for column in given if np.ptp(column[seen]) > 0]
     units = [float(np.ptp(column[seen])) for column in columns]

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
@@ -30,6 +29,7 @@ from tallbayes.groups.thinned import Grouped
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode, find_mode, warn_of_heavy_priors
 from tallbayes.results.fit import few
+from tallbayes.rows import threads
 from tallbayes.rows.sharding import SHARDINGS, Shard, deal
 from tallbayes.sampling import surrogate as surrogates
 from tallbayes.sampling import thinned_setup
@@ -160,7 +160,7 @@ def _consensus(
         rng = np.random.default_rng(dealing)
         dealt = deal(model.rows, 1 + len(others), how, rng) if others else [Shard(model.rows)]
     own = [model.part(one.rows, 1 / len(dealt), one.groups) for one in dealt] if others else [model]
-    workers = workers or get_num_threads()
+    workers = workers or threads.count()
 
     def build(shard: int) -> AnyKernel:
         return make_kernel(own[shard], inner or "auto", seed=(root, *others)[shard], **options)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import compiled, inside
 
 Array = NDArray[np.float64]
 
@@ -91,16 +91,20 @@ def fit_shape(
     total = masses.sum(1, keepdims=True)
     below = np.cumsum(masses, axis=1)[:, :-1] / total
     origin, others = np.zeros(p) if origin is None else origin, no_others(p) if others is None else others
-    return Shape(f - np.log(total), slopes, below, powers, origin, others)
+    # Compiled loops know contiguous arrays only; others would be another type to them.
+    f, slopes, below, powers, origin = (
+        np.array(part, dtype=float, order="C") for part in (f - np.log(total), slopes, below, powers, origin)
+    )
+    return Shape(f, slopes, below, powers, origin, others)
 
 
-@compiled()
+@inside()
 def tail(slope, power, distance):
     """By how much the log density falls at a distance from the end of the grid."""
     return slope * distance if power == np.inf else power * math.log1p(slope * distance / power)
 
 
-@compiled()
+@inside()
 def distance(slope, power, share):
     """How far out a tail is when only a share of it is left."""
     if power == np.inf:
@@ -108,7 +112,7 @@ def distance(slope, power, share):
     return power / slope * math.expm1(-math.log(share) / (power - 1.0))
 
 
-@compiled()
+@inside()
 def log_other(others, c, z):
     """Log density of a further component."""
     p, squares = z.size, 0.0
@@ -120,20 +124,23 @@ def log_other(others, c, z):
     return others.log_constant[c] - 0.5 * (OTHER_DF + p) * math.log1p(squares / OTHER_DF)
 
 
-@compiled()
+@inside()
 def log_density(shape, z):
     """log q(z)."""
     found = log_product(shape, z)
     shares = shape.others.shares
     if shares.size > 0:
-        found += math.log(1.0 - shares.sum())
+        rest = 1.0
+        for c in range(shares.size):
+            rest -= shares[c]
+        found += math.log(rest)
         for c in range(shares.size):
             other = math.log(shares[c]) + log_other(shape.others, c, z)
-            found = max(found, other) + math.log1p(math.exp(-abs(found - other)))
+            found = (found if found > other else other) + math.log1p(math.exp(-abs(found - other)))
     return found
 
 
-@compiled()
+@inside()
 def log_product(shape, z):
     """Log of the product of all q_k."""
     total, last = 0.0, KNOTS.size - 1
@@ -150,7 +157,7 @@ def log_product(shape, z):
     return total
 
 
-@compiled()
+@inside()
 def draw(shape, rng, out):
     """A draw from q."""
     if shape.others.shares.size > 0:
@@ -163,7 +170,7 @@ def draw(shape, rng, out):
     draw_product(shape, rng, out)
 
 
-@compiled()
+@inside()
 def draw_other(others, c, rng, out):
     """A draw from a further component."""
     p, squares = out.size, 0.0
@@ -178,7 +185,7 @@ def draw_other(others, c, rng, out):
             out[i] += others.spread[c, i, j] * t
 
 
-@compiled()
+@inside()
 def draw_product(shape, rng, out):
     """A draw from the product of all q_k."""
     last = KNOTS.size - 1

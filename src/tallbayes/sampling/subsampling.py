@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
+from tallbayes.rows import threads
 from tallbayes.rows.urn import draw_lots
 from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.kernel import Draws, Streams
@@ -107,7 +107,7 @@ class Subsampling:
         draw_lots(self.estimator.urn.lots, self.mode.theta, 0, m, rng, *sample)
         at, buffer = np.empty(3), np.empty((2, m))
         at[1] = log_prior(target, theta)
-        at[0], at[2] = estimate(self.model.family.tag, target, self.estimator.urn.total, sample, theta, buffer)
+        at[0], at[2] = estimate(self.model.family.tag.terms, target, self.estimator.urn.total, sample, theta, buffer)
         self.model.rows.count(m)
         return _Chain(theta.copy(), at, sample)
 
@@ -124,14 +124,14 @@ class Subsampling:
             facts = np.empty((steps, 3))
             path = np.empty((steps, p))
             walk(
-                self.model.family.tag, target, self.estimator.urn.lots, self.estimator.urn.total, self.blocks, *chain,
-                rng.first[c], rng.second[c], path, facts,
+                self.model.family.tag.terms, target, self.estimator.urn.lots, self.estimator.urn.total, self.blocks,
+                *chain, rng.first[c], rng.second[c], path, facts,
             )  # fmt: skip
             draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
             draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]
             return chain
 
-        with ThreadPoolExecutor(min(count, get_num_threads())) as pool:
+        with ThreadPoolExecutor(min(count, threads.count())) as pool:
             chains = tuple(pool.map(run, range(count)))
         draws.screened[:], draws.decided[:] = draws.accepted, True
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows

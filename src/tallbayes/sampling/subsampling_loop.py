@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
-from tallbayes.families.terms import value
-from tallbayes.rows.passes import predictor
-from tallbayes.rows.remainders import remainder
+from tallbayes.families.terms import remainder, value
+from tallbayes.rows.passes import linear
 from tallbayes.rows.urn import draw_lots
 
 Array = NDArray[np.float64]
@@ -57,14 +56,14 @@ def log_prior(target, theta):
 
 
 @compiled()
-def estimate(tag, target, total, sample, theta, buffer):
+def estimate(terms, target, total, sample, theta, buffer):
     """The estimate minus half its variance, and the variance.
 
     Drawn in proportion to weight times bound, a row's t is the total of these over its bound, times what is not known
     of its log-likelihood.
     """
     p, m = sample.x.shape
-    moved, terms = buffer[0], buffer[1]
+    moved, parts = buffer[0], buffer[1]
     base = 0.0
     if target.known:
         delta = theta - target.theta
@@ -74,26 +73,26 @@ def estimate(tag, target, total, sample, theta, buffer):
             for k in range(p):
                 bend += target.curvature[j, k] * delta[k]
             base += delta[j] * (target.gradient[j] - 0.5 * bend)
-        predictor(sample.x, None, None, delta, 0, m, moved)
+        linear(sample.x, sample.eta[:0], delta, 0, m, moved)
         for i in range(m):
-            terms[i] = total / sample.bound[i] * remainder(tag, sample.y[i], sample.eta[i], moved[i])
+            parts[i] = total / sample.bound[i] * remainder(terms, sample.y[i], sample.eta[i], moved[i])
     else:
-        predictor(sample.x, None, None, theta - target.theta, 0, m, moved)
+        linear(sample.x, sample.eta[:0], theta - target.theta, 0, m, moved)
         for i in range(m):
-            terms[i] = total / sample.bound[i] * value(tag, sample.y[i], sample.eta[i] + moved[i])
+            parts[i] = total / sample.bound[i] * value(terms, sample.y[i], sample.eta[i] + moved[i])
     mean = 0.0
     for i in range(m):
-        mean += terms[i]
+        mean += parts[i]
     mean /= m
     squares = 0.0
     for i in range(m):
-        squares += (terms[i] - mean) ** 2
+        squares += (parts[i] - mean) ** 2
     variance = squares / (m * (m - 1.0))
     return base + mean - 0.5 * variance, variance
 
 
 @compiled()
-def walk(tag, target, lots, total, blocks, theta, at, sample, first, second, path, facts):
+def walk(terms, target, lots, total, blocks, theta, at, sample, first, second, path, facts):
     """Steps of one chain; facts (steps, 3) are log ratio, whether accepted, and the variance where it then is."""
     p, m = sample.x.shape
     new, z, buffer = np.empty(p), np.empty(p), np.empty((2, m))
@@ -115,7 +114,7 @@ def walk(tag, target, lots, total, blocks, theta, at, sample, first, second, pat
             new[j] = theta[j]
             for k in range(p):
                 new[j] += target.factor[j, k] * z[k]
-        there, variance = estimate(tag, target, total, sample, new, buffer)
+        there, variance = estimate(terms, target, total, sample, new, buffer)
         prior = log_prior(target, new)
         log_ratio = there + prior - at[0] - at[1]
         accepted = math.log(first.random()) < log_ratio

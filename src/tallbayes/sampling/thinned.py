@@ -37,15 +37,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
+from tallbayes.rows import threads
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.proposals import Independence
-from tallbayes.sampling.shape import draw
+from tallbayes.sampling.shape import draws
 from tallbayes.sampling.thinned_loop import (
     BAD_RATE,
     BROKEN_BOUND,
@@ -56,7 +56,7 @@ from tallbayes.sampling.thinned_loop import (
     Moves,
     Target,
     advance,
-    always_remainder,
+    always_remainders,
 )
 
 Array = NDArray[np.float64]
@@ -117,7 +117,7 @@ class Thinned:
         center, origin, flat = self.target.center, self.target.shape.origin, self.mode.flat
         z = np.empty((len(rng), center.size))
         for point, generator in zip(z, rng, strict=True):
-            draw(self.target.shape, generator, point)
+            draws(self.target.shape, generator, point[None])
             point[:] = center + 2 * (point - center)
             point[:flat] = origin[:flat] + np.exp(2 * np.abs(generator.standard_normal())) * (point - origin)[:flat]
         theta = self.mode.theta + z @ self.mode.factor.T
@@ -134,16 +134,18 @@ class Thinned:
         return _Chain(places, record, no_rows(p))
 
     def _always(self, z: Array, delta: Array) -> float:
-        if self.target.always[1].size == 0:
+        if self.target.always.y.size == 0:
             return 0.0
-        return float(always_remainder(self.model.family.tag, self.target, z, delta))
+        out = np.empty(1)
+        always_remainders(self.model.family.tag.terms, self.target.always, z[None], delta[None], out)
+        return float(out[0])
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
         count, p = state.theta.shape
         draws = Draws.empty(steps, 1, count, p)
         jobs = [(chain.copy(), steps, rng.first[c], rng.second[c]) for c, chain in enumerate(state.chains)]
-        workers = min(count, get_num_threads())
+        workers = min(count, threads.count())
         if workers == 1:
             done = [self._run(*job) for job in jobs]
         else:
@@ -153,7 +155,7 @@ class Thinned:
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
         for c, (_, theta, log_ratios, accepted) in enumerate(done):
             draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
-        self.model.rows.count(steps * count * self.target.always[1].size)
+        self.model.rows.count(steps * count * self.target.always.y.size)
         last = draws.theta[-1].copy() if steps else state.theta
         return State(last, tuple(chain for chain, *_ in done)), draws
 
@@ -163,10 +165,10 @@ class Thinned:
         """All steps of one chain; the compiled loop comes back for rows and passes."""
         p = chain.places.shape[1]
         theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
-        tag, done = self.model.family.tag, 0
+        terms, done = self.model.family.tag.terms, 0
         while True:
             why, done = advance(
-                tag, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
+                terms, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
                 theta, log_ratios, accepted,
             )  # fmt: skip
             if why == DONE:

@@ -8,14 +8,14 @@ kept in a record of type CHAIN, and the next call goes on from there.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
-from tallbayes.rows.passes import block_values
-from tallbayes.rows.remainders import difference, remainder
+from tallbayes.families.compiled import compiled, inside
+from tallbayes.families.terms import chunk_value, remainder
+from tallbayes.rows.passes import CHUNK, linear, piece
 from tallbayes.sampling.shape import Shape, draw, log_density
 
 Array = NDArray[np.float64]
@@ -31,25 +31,33 @@ STRETCH = 1.0  # sd of the log of the factor by which flat axes are stretched
 ROUNDING = 1e-9
 
 
+# Rows of the array that says by how much priors differ from their quadratic approximations.
+POINT, MEAN, SCALE, DF, EXPONENT, SLOPE, WEIGHT = range(7)
+
+
+class Always(NamedTuple):
+    """The rows that are always evaluated: their log-likelihood minus its expansion is their remainder."""
+
+    x: Array  # (p, m)
+    y: Array  # (m,)
+    offset: Array  # (m,) or empty
+    weights: Array  # (m,) or empty
+    theta: Array  # (p,) where the log-likelihood is expanded
+    linear: Array  # (p,) the part of it that is linear
+    slope: Array  # (p,) in z, at theta
+    curvature: Array  # (p, p) minus its second derivatives in z
+    constant: float  # what makes their remainder zero at theta
+
+
 class Target(NamedTuple):
     """All that the loop knows of the posterior."""
 
     theta: Array  # (p,) where the log-likelihood is expanded
     factor: Array  # (p, p)
     center: Array  # (p,) of the surrogate, as z
-    prior_mean: Array  # (p,)
-    prior_scale: Array  # (p,)
-    prior_df: Array  # (p,) infinite where the prior is Normal
-    prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
-    prior_slope: Array  # (p,) of the log prior at theta
-    prior_weight: Array  # (p,) precision that the surrogate gives to it there
-    corrected: bool  # whether some prior is not Normal
+    prior: Array  # (7, p) what `prior_correction` needs; (7, 0) where all priors are Normal
     shape: Shape  # from which independent proposals are drawn
-    always: tuple[Any, ...]  # x, y, offset and weights of the rows that are always evaluated
-    always_linear: Array  # (p,) the part of their log-likelihood that is linear
-    always_constant: float  # what makes their remainder zero at theta
-    always_slope: Array  # (p,) of their log-likelihood in z, at theta
-    always_curvature: Array  # (p, p) minus its second derivatives in z
+    always: Always
     flat: int  # leading axes that move none of the other rows, and do not count in lengths
     total: float  # C: sum of the weighted bounds of the other rows
     radius: float  # of the ball in which the bounds hold
@@ -87,79 +95,104 @@ CHAIN = np.dtype(
 )
 
 
-@compiled()
+@inside()
 def distance_bound(here, there, jump):
     """B: |R(z') - R(z)| <= c B for every row, given |z|, |z'| and |z' - z|.
 
     The difference is at most M a^3 / 2 times the integral of t^2 along the way from h to h'; its worst case reaches
     from the larger of the two lengths as far back as the distance goes, through zero if it is that long: B is the sum
     of the cubes of the two parts, and what rounding may add: the difference of close points is known to no better than
-    that. It is part of B, which may be larger than it need be but must be the same in both directions. Numbers or
-    arrays of them.
+    that. It is part of B, which may be larger than it need be but must be the same in both directions. Numbers, or
+    arrays of them for its `py_func`.
     """
-    longest = np.maximum(here, there)
+    longest = 0.5 * (here + there + abs(here - there))
     beyond = jump - longest
     return jump * (longest * longest - longest * beyond + beyond * beyond) + ROUNDING * longest * longest * longest
 
 
-@compiled()
+@inside()
 def thin(bound, apart):
     """An event of a row whose remainders are so far apart: the probability to keep it, and what it then adds."""
-    forward, backward = bound - max(0.0, apart), bound - max(0.0, -apart)
+    forward, backward = (bound - apart, bound) if apart > 0.0 else (bound, bound + apart)
     return forward / bound, math.log(backward / forward) if forward > 0.0 else 0.0
 
 
-@compiled()
+@inside()
 def breaks(bound, apart):
     """Whether a row's remainders are farther apart than its bound allows, or not numbers."""
     return not (abs(apart) <= bound)
 
 
-@compiled()
-def to_theta(target, z, out):
-    """out = factor z."""
+@inside()
+def to_theta(factor, z, out):
+    """out = factor z; the factor is stored transposed, one contiguous run for each entry of z."""
     p = z.size
     for i in range(p):
         out[i] = 0.0
     for j in range(p):
         for i in range(p):
-            out[i] += target.factor[j, i] * z[j]  # stored transposed: one contiguous run for each j
+            out[i] += factor[j, i] * z[j]
 
 
-@compiled()
-def prior_correction(target, delta):
+@inside()
+def prior_correction(prior, delta):
     """Log prior minus its quadratic approximation, up to a constant: zero where all priors are Normal."""
     total = 0.0
-    for j in range(delta.size):
-        df = target.prior_df[j]
+    for j in range(prior.shape[1]):
+        df, d = prior[DF, j], delta[j]
         if df < np.inf:
-            u = (target.theta[j] + delta[j] - target.prior_mean[j]) / target.prior_scale[j]
-            quadratic = target.prior_slope[j] * delta[j] - 0.5 * target.prior_weight[j] * delta[j] * delta[j]
-            total += -target.prior_exponent[j] * math.log1p(u * u / df) - quadratic
+            u = (prior[POINT, j] + d - prior[MEAN, j]) / prior[SCALE, j]
+            quadratic = (prior[SLOPE, j] - 0.5 * prior[WEIGHT, j] * d) * d
+            total += -prior[EXPONENT, j] * math.log1p(u * u / df) - quadratic
     return total
 
 
 @compiled()
-def always_remainder(tag, target, z, delta):
+def prior_corrections(prior, deltas, out):
+    """The prior's correction of each row of `deltas`."""
+    for k in range(out.size):
+        out[k] = prior_correction(prior, deltas[k])
+
+
+@inside()
+def always_remainder(terms, always, z, delta):
     """Remainder of the rows that are always evaluated."""
-    x, y, offset, weights = target.always
-    p = z.size
-    params, sums = np.empty((1, p)), np.empty(1)
-    linear = 0.0
+    p, moved, buffer, value = z.size, np.empty(z.size), np.empty(CHUNK), always.constant
     for j in range(p):
-        params[0, j] = target.theta[j] + delta[j]
-        linear += target.always_linear[j] * params[0, j]
-    block_values(tag, x, y, offset, weights, None, params, 0, x.shape[1], sums)
-    quadratic = 0.0
+        moved[j] = always.theta[j] + delta[j]
+        value += always.linear[j] * moved[j]
+    for low in range(0, always.y.size, CHUNK):
+        high = low + CHUNK if low + CHUNK < always.y.size else always.y.size
+        eta = buffer[: high - low]
+        linear(always.x, always.offset, moved, low, high, eta)
+        value += chunk_value(terms, always.y[low:high], eta, piece(always.weights, low, high))
     for j in range(p):
         bend = 0.0
         for i in range(p):
-            bend += target.always_curvature[j, i] * z[i]
-        quadratic += z[j] * (target.always_slope[j] - 0.5 * bend)
-    return linear + sums[0] + target.always_constant - quadratic
+            bend += always.curvature[j, i] * z[i]
+        value -= z[j] * (always.slope[j] - 0.5 * bend)
+    return value
 
 
 @compiled()
+def always_remainders(terms, always, z, deltas, out):
+    """Remainder of the rows that are always evaluated, at each row of z and deltas."""
+    for k in range(out.size):
+        out[k] = always_remainder(terms, always, z[k], deltas[k])
+
+
+@compiled()
+def weighted_remainders(terms, y, eta, weights, moves, out):
+    """Weighted sum of the remainders of some rows, for each row of moves (k, rows) of their linear predictors."""
+    for k in range(out.size):
+        total = 0.0
+        for i in range(y.size):
+            if moves[k, i] != 0.0:
+                total += weights[i] * remainder(terms, y[i], eta[i], moves[k, i])
+        out[k] = total
+
+
+@inside()
 def stretch(center, origin, flat, z, rng, new):
     """A proposal that moves along flat axes away from where the coefficients are zero, or towards it, by a factor.
 
@@ -169,7 +202,7 @@ def stretch(center, origin, flat, z, rng, new):
     """
     low, high = 0, flat
     if rng.random() < 0.5:
-        low = min(flat - 1, int(flat * rng.random()))
+        low = int(flat * rng.random())
         high = low + 1
     log_factor = STRETCH * rng.standard_normal()
     factor, here, there = math.exp(log_factor), 0.0, 0.0
@@ -180,7 +213,7 @@ def stretch(center, origin, flat, z, rng, new):
     return 0.5 * (here - there) + (high - low) * log_factor
 
 
-@compiled()
+@inside()
 def propose(center, shape, moves, z, rng, new):
     """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio, where p* is Gaussian around the center."""
     p = z.size
@@ -198,7 +231,7 @@ def propose(center, shape, moves, z, rng, new):
     elif walk:
         for j in range(p):
             new[j] = z[j]
-        new[min(p - 1, int(p * rng.random()))] += moves.scale * (2.0 * rng.random() - 1.0)
+        new[int(p * rng.random())] += moves.scale * (2.0 * rng.random() - 1.0)
     elif moves.step == 1.0:
         draw(shape, rng, new)
     else:
@@ -219,7 +252,7 @@ def propose(center, shape, moves, z, rng, new):
 
 
 @compiled()
-def advance(tag, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted):
+def advance(terms, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted):
     """Steps from `done` on; returns why it stopped and the number of steps done.
 
     `places` (4, p) holds z, the proposed z, and theta - mode for both.
@@ -230,12 +263,12 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
     while done < log_ratios.size:
         if record.stage == PROPOSE:
             log_ratio = propose(target.center, target.shape, moves, z, first, new)
-            to_theta(target, new, new_delta)
-            if target.corrected:
-                log_ratio += prior_correction(target, new_delta) - prior_correction(target, delta)
+            to_theta(target.factor, new, new_delta)
+            if target.prior.shape[1] > 0:
+                log_ratio += prior_correction(target.prior, new_delta) - prior_correction(target.prior, delta)
             record.new_always = 0.0
-            if target.always[0].shape[1] > 0:
-                record.new_always = always_remainder(tag, target, new, new_delta)
+            if target.always.y.size > 0:
+                record.new_always = always_remainder(terms, target.always, new, new_delta)
                 log_ratio += record.new_always - record.always
             record.log_ratio, record.events, record.new_rest = log_ratio, 0, np.nan
             record.stage = DECIDE
@@ -265,7 +298,7 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
                     h += pool.x[k, j] * delta[j]
                     new_h += pool.x[k, j] * new_delta[j]
                 y, eta, bound = pool.y[k], pool.eta[k], pool.bound[k] * record.spread
-                apart = difference(tag, y, eta, h, new_h)
+                apart = remainder(terms, y, eta, new_h) - remainder(terms, y, eta, h)
                 if breaks(bound, apart):
                     return BROKEN_BOUND, done
                 keep, gain = thin(bound, apart)
@@ -276,7 +309,8 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
             record.stage = DECIDE
         accepted[done] = math.log(second.random()) < record.log_ratio
         if accepted[done]:
-            z[:], delta[:] = new, new_delta
+            for j in range(p):
+                z[j], delta[j] = new[j], new_delta[j]
             record.always, record.rest = record.new_always, record.new_rest
         log_ratios[done] = record.log_ratio
         for j in range(p):
@@ -284,52 +318,3 @@ def advance(tag, target, moves, pool, chain, places, first, second, done, theta,
         record.stage = PROPOSE
         done += 1
     return DONE, done
-
-
-@compiled()
-def log_weights(tag, target, pool, z):
-    """log p / p* at each z, estimated from a pool.
-
-    The pool's rows were drawn in proportion to their bounds, so the mean of R / c over them, times the total of the
-    bounds, estimates the sum of R over all rows that are not always evaluated.
-    """
-    count, p = z.shape
-    out, delta = np.zeros(count), np.empty(p)
-    for k in range(count):
-        to_theta(target, z[k], delta)
-        for row in range(pool.y.size):
-            h = 0.0
-            for j in range(p):
-                h += pool.x[row, j] * delta[j]
-            share = remainder(tag, pool.y[row], pool.eta[row], h) / pool.bound[row]
-            out[k] += share * target.total / pool.y.size
-        if target.always[0].shape[1] > 0:
-            out[k] += always_remainder(tag, target, z[k], delta)
-        if target.corrected:
-            out[k] += prior_correction(target, delta) - prior_correction(target, np.zeros(p))
-    return out
-
-
-@compiled()
-def profile(tag, y, eta, moves, weights, grid):
-    """Sums of remainders along each axis, (p, grid); a unit of z moves the weighted rows' eta by `moves` (rows, p)."""
-    p = moves.shape[1]
-    out = np.zeros((p, grid.size))
-    for k in range(p):
-        for i in range(y.size):
-            if moves[i, k] != 0.0:
-                for g in range(grid.size):
-                    out[k, g] += weights[i] * remainder(tag, y[i], eta[i], grid[g] * moves[i, k])
-    return out
-
-
-@compiled()
-def prior_profile(target, axes, grid):
-    """The prior's correction along each axis, (p, grid); a unit of z moves the coefficients by a row of `axes`."""
-    p = axes.shape[0]
-    out = np.zeros((p, grid.size))
-    if target.corrected:
-        for k in range(p):
-            for g in range(grid.size):
-                out[k, g] = prior_correction(target, axes[k] * grid[g])
-    return out

@@ -14,14 +14,24 @@ from scipy.special import fdtrc, gammaincc
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
+from tallbayes.models.priors import Prior
 from tallbayes.rows.memory import LogLikelihoodDerivatives
 from tallbayes.rows.remainders import CHECKED, Remainders
 from tallbayes.rows.subsample import scattered
+from tallbayes.rows.urn import Pool
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers, warn_of_tails
 from tallbayes.sampling.thinned import Thinned, no_rows
-from tallbayes.sampling.thinned_loop import Moves, Target, distance_bound, log_weights, prior_profile, profile
+from tallbayes.sampling.thinned_loop import (
+    Always,
+    Moves,
+    Target,
+    always_remainders,
+    distance_bound,
+    prior_corrections,
+    weighted_remainders,
+)
 
 Array = NDArray[np.float64]
 
@@ -151,7 +161,7 @@ def typical_spread(points: Array) -> float:
     """The mean of B over pairs of points (2, pairs, p), those apart that no ball would hold."""
     here, there = np.linalg.norm(points, axis=2)
     held = np.maximum(here, there) <= points.shape[2] ** 0.5 + BEYOND[-1]
-    bounds = distance_bound(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
+    bounds = distance_bound.py_func(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
     return float(bounds.mean()) if bounds.size else 0.0
 
 
@@ -168,7 +178,7 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
     shapes.draws(target.shape, rng, points[len(far) :])
     points = points[(np.abs(points) <= shapes.REACH).all(1)]  # farther out a few rows say nothing
     pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
-    values = log_weights(kernel.model.family.tag, target, pool, points)
+    values = log_weights(kernel, pool, points)
     values -= 0.5 * ((points - target.center) ** 2).sum(1)
     values -= shapes.log_densities(target.shape, points)
     near = values[len(far) :]
@@ -179,23 +189,57 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
     return Outlook(float(weights @ accept / weights.sum()), float(values[worst] - np.median(near)), farthest)
 
 
+def log_weights(kernel: Thinned, pool: Pool, z: Array) -> Array:
+    """log p / p* at each z, estimated from a pool.
+
+    The pool's rows were drawn in proportion to their bounds, so the mean of R / c over them, times the total of the
+    bounds, estimates the sum of R over all rows that are not always evaluated.
+    """
+    target, terms, deltas = kernel.target, kernel.model.family.tag.terms, z @ kernel.mode.factor.T
+    found, always = np.empty((2, len(z)))
+    moves = np.ascontiguousarray(deltas @ pool.x.T)
+    weighted_remainders(terms, pool.y, pool.eta, target.total / max(1, pool.y.size) / pool.bound, moves, found)
+    if target.always.y.size:
+        always_remainders(terms, target.always, z, deltas, always)
+        found += always
+    return found + corrections(target.prior, deltas) - corrections(target.prior, np.zeros((1, z.shape[1])))
+
+
+def corrections(prior: Array, deltas: Array) -> Array:
+    """What priors add to their quadratic approximations, at each row of `deltas`."""
+    out = np.empty(len(deltas))
+    prior_corrections(prior, deltas, out)
+    return out
+
+
+def profile(terms: NDArray[np.intp], y: Array, eta: Array, weights: Array, moves: Array) -> Array:
+    """Sums of the rows' remainders along each axis, (p, grid); a unit of z moves their eta by `moves` (rows, p)."""
+    axes, out = np.ascontiguousarray(moves.T), np.empty((PROFILED.size, moves.shape[1]))
+    for step, line in zip(PROFILED, out, strict=True):
+        weighted_remainders(terms, y, eta, weights, step * axes, line)
+    return np.asarray(out.T)
+
+
+def prior_profile(prior: Array, axes: Array) -> Array:
+    """The prior's correction along each axis, (p, grid); a unit of z moves the coefficients by a row of `axes`."""
+    steps = np.multiply.outer(axes, PROFILED).transpose(0, 2, 1)
+    return corrections(prior, steps.reshape(-1, axes.shape[1])).reshape(steps.shape[:2])
+
+
 def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
     """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others.
 
     Along flat directions, where much depends on it, all rows are looked at.
     """
     target, mode, p = kernel.target, kernel.mode, kernel.mode.theta.size
-    x, y, offset, weights = target.always
+    x, y, offset, weights = target.always[:4]
     pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
-    excess = prior_profile(target, target.factor, PROFILED) + profile(
-        kernel.model.family.tag,
+    excess = prior_profile(target.prior, target.factor) + profile(
+        kernel.model.family.tag.terms,
         np.concatenate([y, pool.y]),
-        np.concatenate([kernel.mode.theta @ x + (0.0 if offset is None else offset), pool.eta]),
+        np.concatenate([kernel.mode.theta @ x + (offset if offset.size else 0.0), pool.eta]),
+        np.concatenate([weights if weights.size else np.ones(y.size), target.total / max(1, pool.y.size) / pool.bound]),
         np.concatenate([x.T, pool.x]) @ kernel.mode.factor,
-        np.concatenate(
-            [np.ones(y.size) if weights is None else weights, target.total / max(1, pool.y.size) / pool.bound]
-        ),
-        PROFILED,
     )
     for k in range(mode.flat):
         heights = kernel.model.log_posterior(mode.theta + np.outer(PROFILED, mode.factor[:, k]))
@@ -263,7 +307,7 @@ def _build(
     ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
     kernel = Thinned(model, mode, target, urn if urn.rows else None, moves, ahead)
     drawn = kernel.urn.rows if kernel.urn else 0
-    require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always[1].size)
+    require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always.y.size)
     return kernel
 
 
@@ -299,7 +343,7 @@ def _target(
     limit: float,
     shape: Shape,
 ) -> Target:
-    p, prior, factor = mode.theta.size, model.prior, mode.factor
+    p, factor = mode.theta.size, mode.factor
     tag, rows = model.family.tag, model.rows.take(chosen)
     slope, curvature, constant = np.zeros(p), np.zeros((p, p)), float(rows.linear(tag, np.zeros((1, p)))[0])
     linear = rows.linear(tag, np.eye(p)) - constant
@@ -307,25 +351,15 @@ def _target(
         at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
         slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
         constant -= float(at_mode.value[0])
+    always = Always(*rows.arrays(), mode.theta, linear, slope, np.ascontiguousarray(curvature), constant)
+    center = np.asarray(np.linalg.solve(factor, mode.center - mode.theta))
+    prior = prior_of(model.prior, mode.theta)
     return Target(
-        mode.theta,
-        np.ascontiguousarray(factor.T),
-        np.asarray(np.linalg.solve(factor, mode.center - mode.theta)),
-        prior.mean,
-        prior.scale,
-        prior.df,
-        prior.exponent,
-        prior.gradient(mode.theta),
-        prior.precision(mode.theta),
-        not prior.normal,
-        shape,
-        rows.arrays(),
-        linear,
-        constant,
-        slope,
-        np.ascontiguousarray(curvature),
-        flat,
-        total,
-        radius,
-        limit,
-    )
+        mode.theta, np.ascontiguousarray(factor.T), center, prior, shape, always, flat, total, radius, limit
+    )  # fmt: skip
+
+
+def prior_of(prior: Prior, theta: Array) -> Array:
+    """What the loop knows of the priors, whose quadratic approximation is at theta."""
+    parts = [theta, prior.mean, prior.scale, prior.df, prior.exponent, prior.gradient(theta), prior.precision(theta)]
+    return np.array(parts, dtype=float)[:, : 0 if prior.normal else theta.size].copy()

@@ -105,7 +105,7 @@ def _tune_thinned(kernel: Thinned, state: Any, draws: int, advance: Advance) -> 
         effective = share**3 if step == 1.0 else 0.5 * share / (2 - share)
         # Rows are drawn ahead, so what a short trial touched says little; what is to be expected is known.
         moved = (1 - step**2) ** 0.5 * pairs[0] + step * pairs[1]
-        rows = kernel.target.always[1].size + kernel.target.total * typical_spread(np.stack([pairs[0], moved]))
+        rows = kernel.target.always.y.size + kernel.target.total * typical_spread(np.stack([pairs[0], moved]))
         efficiency = effective / (rows + STEP_COST)
         if efficiency <= best:
             break

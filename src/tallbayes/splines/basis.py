@@ -15,10 +15,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
+from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,8 @@ class Splines(NamedTuple):
     def each(self, x: Array) -> Array:
         """Their values (splines, n) on rows x (d, n)."""
         out = np.empty((self.sizes.size, x.shape[1]))
-        each_spline(self, np.ascontiguousarray(x, dtype=float), out)
+        x = np.ascontiguousarray(x, dtype=float)
+        over_blocks(each_spline, len(out), self, x, out, evaluations=out.size)
         return out
 
     def mean(self, x: Array) -> Array:
@@ -188,24 +189,25 @@ def _add(splines, which, share, x, start, stop, buffer, out):
             out[i] += coefficient * column[i]
 
 
-@compiled(parallel=True)
-def mean_spline(splines, x, length, out):
+@compiled()
+def mean_spline(splines, x, length, out, begin, end):
     """The mean of some splines on each row of x (d, n), in blocks of rows."""
-    for block in prange(-(-out.size // length)):
-        buffer = np.empty(SLICE)
-        for start in range(block * length, min(out.size, (block + 1) * length), SLICE):
-            stop = min(out.size, (block + 1) * length, start + SLICE)
-            out[start:stop] = 0.0
-            for which in range(splines.sizes.size):
-                _add(splines, which, 1.0 / splines.sizes.size, x, start, stop, buffer, out[start:stop])
+    buffer, last = np.empty(SLICE), min(out.size, end * length)
+    for start in range(begin * length, last, SLICE):
+        stop = min(last, start + SLICE)
+        for i in range(start, stop):
+            out[i] = 0.0
+        for which in range(splines.sizes.size):
+            _add(splines, which, 1.0 / splines.sizes.size, x, start, stop, buffer, out[start:stop])
 
 
-@compiled(parallel=True)
-def each_spline(splines, x, out):
-    """Every spline on each row: out (splines, n)."""
-    for which in prange(splines.sizes.size):
-        buffer = np.empty(SLICE)
+@compiled()
+def each_spline(splines, x, out, begin, end):
+    """Every spline from begin to end on each row: out (splines, n)."""
+    buffer = np.empty(SLICE)
+    for which in range(begin, end):
         for start in range(0, out.shape[1], SLICE):
             stop = min(out.shape[1], start + SLICE)
-            out[which, start:stop] = 0.0
+            for i in range(start, stop):
+                out[which, i] = 0.0
             _add(splines, which, 1.0, x, start, stop, buffer, out[which, start:stop])

@@ -34,9 +34,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
+from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.proposals import Named
 from tallbayes.splines.model import MARS
@@ -159,7 +159,7 @@ class ReversibleJump:
         draws = Draws.empty(steps, self.rounds, chains, self.model.width)
         rooms = [_Room.of(self.model.most, self.surrogate.of(chain), self.law) for chain in range(chains)]
         little = self.subchain * self.surrogate.of(0).weights.size < LITTLE
-        with ThreadPoolExecutor(min(chains, get_num_threads())) as pool:
+        with ThreadPoolExecutor(min(chains, threads.count())) as pool:
             for step in range(steps):
                 draw = Draws(*(part[step] for part in draws))
                 if self.subchain > 1:

@@ -75,4 +75,4 @@ def at_reference(model: MARS, partition: Partition, theta: np.ndarray[Any, Any],
 def _sample(model: MARS, size: int, rng: np.random.Generator) -> Sheets:
     check_enough(size, model.rows.size, "rows")
     x, y, _, weights = model.rows.sample(size, rng).arrays()
-    return Sheets(str(Subsample(size)), (Sheet.of_rows(x, y, np.ones(size) if weights is None else weights),))
+    return Sheets(str(Subsample(size)), (Sheet.of_rows(x, y, weights if weights.size else np.ones(size)),))

@@ -15,11 +15,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled, exp_negative
 from tallbayes.rows.passes import CHUNK
+from tallbayes.rows.threads import over_blocks
 from tallbayes.splines.basis import DEGREE, MOST, VARIABLE, WIDTH, fill
 
 Array = NDArray[np.float64]
@@ -112,10 +112,7 @@ class SplineTrack:
             fresh,
         )
         rows.count(rows.size)
-        if rows.alone(rows.size):
-            serial_moved_spline(*data, self._store, rows._length, sums)
-        else:
-            moved_spline(*data, self._store, rows._length, sums)
+        over_blocks(moved_spline, rows._blocks, *data, self._store, rows._length, sums, evaluations=rows.size)
         return float(sums.sum())
 
     def accept(self, chain: int, value: float) -> None:
@@ -171,17 +168,9 @@ def _block(x, y, here, there, constant, bases, growth, slots, fresh, store, star
     return value
 
 
-@compiled(parallel=True)
-def moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
-    """By block. slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1."""
-    for b in prange(sums.size):
-        start, stop = b * length, min(y.size, (b + 1) * length)
-        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
-
-
 @compiled()
-def serial_moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums):
-    """The same by one thread."""
-    for b in range(sums.size):
+def moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums, begin, end):
+    """By block. slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1."""
+    for b in range(begin, end):
         start, stop = b * length, min(y.size, (b + 1) * length)
         sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)

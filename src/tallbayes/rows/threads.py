@@ -1,0 +1,89 @@
+"""Threads over blocks of rows: compiled loops release the interpreter lock, so that a small pool makes them parallel.
+
+What a block gives does not depend on who computes it, nor on how many there are: a loop is given blocks by their
+numbers, and each block has a place of its own for its result.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count as numbers
+from typing import Any
+
+RUNS = 4  # of blocks that a thread takes one after the other: the fast ones take more
+
+# Row evaluations up to which one thread makes a pass alone: waking the others costs more than they save.
+ALONE = 1 << 17
+
+_own = threading.local()
+
+
+def _available() -> int:
+    if given := os.environ.get("TALLBAYES_THREADS"):
+        return max(1, int(given))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Pool:
+    """Threads that are started when they are first needed, and anew after a fork."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._starting = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.__init__)  # type: ignore[misc]
+
+    def submit(self, function: Callable[[], None]) -> Any:
+        with self._starting:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(64, "tallbayes")  # as many are started as are ever busy at once
+        return self._executor.submit(function)
+
+
+_POOL = _Pool()
+_DEFAULT = _available()
+
+
+def count() -> int:
+    """How many threads a pass or a number of chains may use; the environment variable TALLBAYES_THREADS sets it."""
+    return getattr(_own, "count", _DEFAULT)
+
+
+@contextmanager
+def using(threads: int) -> Iterator[None]:
+    """Use so many threads for what this thread asks for.
+
+    >>> with using(1):
+    ...     count()
+    1
+    """
+    before = count()
+    _own.count = threads
+    try:
+        yield
+    finally:
+        _own.count = before
+
+
+def over_blocks(function: Callable[..., Any], blocks: int, *arguments: Any, evaluations: int) -> None:
+    """function(*arguments, begin, end) for runs of blocks that together are all of them."""
+    threads = min(count(), blocks)
+    if threads <= 1 or evaluations <= ALONE:
+        function(*arguments, 0, blocks)
+        return
+    runs = min(blocks, RUNS * threads)
+    ends = [blocks * run // runs for run in range(runs + 1)]
+    turns = numbers()
+
+    def work() -> None:
+        while (turn := next(turns)) < runs:
+            function(*arguments, ends[turn], ends[turn + 1])
+
+    others = [_POOL.submit(work) for _ in range(threads - 1)]
+    work()
+    for other in others:
+        other.result()
