@@ -9,7 +9,6 @@ family enlarges.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
 from tallbayes.rows import memory as rows_module
+from tallbayes.rows import threads
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 ROUNDING = 1000 * np.finfo(float).eps
@@ -136,41 +136,34 @@ def test_parameter_vectors_of_another_width_are_refused():
             ask(np.zeros((1, 3)))
 
 
-@pytest.fixture
-def threads():
-    before = numba.get_num_threads()
-    yield numba.set_num_threads
-    numba.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
-def test_same_bits_for_any_number_of_threads(weighted, offset, threads):
+def test_same_bits_for_any_number_of_threads(weighted, offset):
     given, rng = data(70_003, 5, weighted, offset)
     params, factor = rng.normal(size=(3, 5)), rng.normal(size=(5, 5)) / 100
     chains = np.arange(3)
     answers = []
     for count in (1, 2, 4):
-        threads(count)
-        rows = MemoryRows(**given)
-        track = rows.track(Logit(), params)
-        moved = params + np.array([0, 0, 0, 0.1, 0])
-        value = track.at(moved, 3, chains)
-        track.accept(moved, 3, chains, value)
-        remainders = rows.remainders(Logit(), params[0], factor)
-        bounds = remainders.bounds(5.0)
-        pool = remainders.urn(bounds).draw(100, np.random.default_rng(1))
-        answers.append(
-            (
-                *rows.sum(ALL, params)[:3],
-                rows.sum(VALUE, params),
-                value,
-                track.at(moved, 1, chains),
-                bounds,
-                remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
-                *pool,
-                rows._hashes(),
+        with threads.using(count):
+            rows = MemoryRows(**given)
+            track = rows.track(Logit(), params)
+            moved = params + np.array([0, 0, 0, 0.1, 0])
+            value = track.at(moved, 3, chains)
+            track.accept(moved, 3, chains, value)
+            remainders = rows.remainders(Logit(), params[0], factor)
+            bounds = remainders.bounds(5.0)
+            pool = remainders.urn(bounds).draw(100, np.random.default_rng(1))
+            answers.append(
+                (
+                    *rows.sum(ALL, params)[:3],
+                    rows.sum(VALUE, params),
+                    value,
+                    track.at(moved, 1, chains),
+                    bounds,
+                    remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
+                    *pool,
+                    rows._hashes(),
+                )
             )
-        )
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()
@@ -488,12 +481,12 @@ def test_arrays_and_taken_rows(weighted, offset):
     x, y, added, weights = rows.arrays()
     assert (x == given["x"]).all()
     assert (y == given["y"]).all()
-    assert (added == given["offset"]).all() if offset else added is None
-    assert (weights == given["weights"]).all() if weighted else weights is None
+    assert (added == given["offset"]).all() if offset else added.size == 0
+    assert (weights == given["weights"]).all() if weighted else weights.size == 0
     chosen = rng.permutation(700)[:50]
     part = rows.take(chosen)
     for found, whole in zip(part.arrays(), (x.T, y, added, weights), strict=True):
-        assert found is None if whole is None else (whole[chosen] == found.T).all()
+        assert (whole[chosen] == found.T).all() if whole.size else found.size == 0
     assert (part._strata["g"] == chosen % 3).all()
     params = rng.normal(size=(2, 2))
     expected = reference(params=params, **{name: v if v is None else v[..., chosen] for name, v in given.items()})
@@ -550,7 +543,7 @@ def test_pilots_estimate_the_sums(kind, weighted):
 
     def sums(some):
         _, y, _, weights = some.arrays()
-        outcomes = y.sum() if weights is None else y @ weights
+        outcomes = y @ weights if weights.size else y.sum()
         return np.append(some.sum(LogLikelihood(tag), params), [some.total_weight, outcomes])
 
     pilots = [rows.pilot(300, np.random.default_rng([11, seed])) for seed in range(seeds)]

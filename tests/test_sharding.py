@@ -22,7 +22,7 @@ def rebuilt(rows, shards):
     """Total weight of each distinct row, over all shards."""
     totals: dict[tuple[float, ...], float] = {}
     for shard in shards:
-        weights = np.ones(shard.rows.size) if shard.rows._weights is None else shard.rows._weights
+        weights = shard.rows._own()
         for *row, weight in np.column_stack([*shard.rows._x, shard.rows._y, weights]):
             totals[tuple(row)] = totals.get(tuple(row), 0.0) + weight
     return totals
@@ -123,12 +123,3 @@ def test_few_groups_a_shard_are_refused():
         deal(grouped(16, RNG(1)), 14, "groups", RNG(1))
     with pytest.raises(ValueError, match="would tear groups apart"):
         deal(grouped(16, RNG(1)), 2, "random", RNG(1))
-
-
-def test_passes_over_a_shard_are_made_by_one_thread_and_others_by_their_size_alone():
-    rows = MemoryRows(*design())
-    shard = deal(rows, 2, "random", RNG(1))[0].rows
-    assert shard.alone(10**9)
-    assert shard.sample(100, RNG(1)).alone(10**9)  # a surrogate's rows too
-    assert not rows.alone(10**9)
-    assert rows.alone(1_000)
