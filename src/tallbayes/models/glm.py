@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
-from tallbayes.data.formula import Formula
+from tallbayes.data.formula import Formula, Parsed
 from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
 from tallbayes.families import Binomial, Family, Poisson
@@ -26,7 +26,7 @@ class GLM:
 
     `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights`
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
-    to keep with the rows for stratified subsamples.
+    to keep with the rows for stratified subsamples. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -40,7 +40,7 @@ class GLM:
 
     def __init__(
         self,
-        formula: str,
+        formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
         prior: AnyPrior | None = None,
@@ -51,20 +51,21 @@ class GLM:
     ) -> None:
         phases = Phases()
         with phases("design"):
+            parsed = Formula.parse(formula) if isinstance(formula, str) else formula
+            if self.grouped != (parsed.group is not None):
+                needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
+                raise ValueError(
+                    f"the formula {parsed.text!r} has {needs} group term (1 | g); {is_for} is for such formulas"
+                )
             kind = families.resolve(family)
             trials, exposure = getattr(kind, "trials", None), getattr(kind, "exposure", None)
             named = [name for name in (weights, offset, trials, exposure) if isinstance(name, str)]
-            frame = read(data, list(dict.fromkeys([*Formula.parse(formula).columns, *named, *strata])))
+            frame = read(data, [*parsed.columns, *named, *strata])
             check(frame)
-            learned, x, y = Formula.learn_checked(formula, frame)
-            if self.grouped != (learned.group is not None):
-                needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
-                raise ValueError(
-                    f"the formula {formula!r} has {needs} group term (1 | g); {is_for} is for such formulas"
-                )
+            learned, x, y = Formula.learn_checked(parsed, frame)
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
             if learned.group is not None:
-                codes[learned.group] = learned.group_codes(frame)
+                codes[learned.group] = learned.group_codes_checked(frame)
             per_row = _per_row(frame, y.size, weights=weights, offset=offset, trials=trials, exposure=exposure)
             self._set(
                 x, y, kind, prior, learned.coefficients, learned.outcome, codes,
@@ -213,7 +214,7 @@ class GLM:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> GLM:
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """The same model of some of the rows, and of some of the groups if there are any, with a share of the prior.
 
         That is the prior to the power `share`, so that the posteriors of all parts multiply to that of the whole.

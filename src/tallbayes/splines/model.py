@@ -122,9 +122,9 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, list(parsed.columns))
+            frame = read(data, parsed.columns)
             check(frame)
-            self.formula, x, y = Formula.learn_checked(formula, frame)
+            self.formula, x, y = Formula.learn_checked(parsed, frame)
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
