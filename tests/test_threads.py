@@ -26,6 +26,7 @@ import numpy as np
 
 import tallbayes as tb
 from tallbayes.families import Logit
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 rng, n = np.random.default_rng(1), 150_000
@@ -39,7 +40,7 @@ def work(k):
     shard = rows.part(deals[k % 4])
     track = rows.track(Logit(), params)
     bounds = rows.remainders(Logit(), params[0], np.eye(3) / 100).bounds(5.0)
-    answers = [shard._linear, rows._hashes(), rows.largest(), bounds, track.value]
+    answers = [shard._linear, Columns(x, y, None, None, {})._hashes(), rows.largest(), bounds, track.value]
     answers += [some.sum(LogLikelihood(Logit()), params) for some in (rows, shard)]
     answers += rows.sum(LogLikelihoodDerivatives(Logit()), params)[:3]
     return b"".join(np.asarray(answer).tobytes() for answer in answers)

@@ -16,6 +16,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.families import Binomial, Family, Poisson
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.priors import AnyPrior, Prior
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
@@ -132,7 +133,8 @@ class GLM:
                 )
             per_row = _per_row(None, outcome.size, weights=weights, offset=offset)
             group = next(iter(codes), None) if codes else None
-            self._set(x.T, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
+            x = np.ascontiguousarray(x.T)
+            self._set(x, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
     def _set(
@@ -185,12 +187,10 @@ class GLM:
         keep = np.arange(y.size) if weights is None else np.flatnonzero(weights)
         if group is not None:
             keep = keep[_order(codes[group][keep], len(levels))]
+        columns = Columns(x, y, weights, offset, codes)
         if keep.size < y.size or group is not None:
-            x, y = np.take(x, keep, axis=1), y[keep]
-            weights, offset = (None if part is None else part[keep] for part in (weights, offset))
-            codes = {name: code[keep] for name, code in codes.items()}
-        self.rows = MemoryRows(x, y, weights, offset, codes, group, len(levels)).collapsed()
-        self.rows.touched = 0
+            columns = columns.take(keep)
+        self.rows = MemoryRows(*columns.without_duplicates(), group, len(levels))
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -247,10 +247,14 @@ def _per_row(frame: Any, size: int, **given: Any) -> dict[str, Array | None]:
 
 
 def _numbers(what: str, given: Any, frame: Any, size: int) -> Array:
+    """Columns of the frame have been checked with all the others; what the user gave has not."""
+    named = isinstance(given, str)
     try:
-        values = np.asarray(frame[given] if isinstance(given, str) else given, dtype=float)
+        values = np.asarray(frame[given] if named else given, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
+    if named:
+        return values
     if values.shape != (size,):
         raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
     bad = ~np.isfinite(values)

@@ -24,7 +24,7 @@ from tallbayes.rows import passes
 from tallbayes.rows.calibration import Sums, sums
 from tallbayes.rows.passes import SERIAL, in_order
 from tallbayes.rows.remainders import Remainders
-from tallbayes.rows.subsample import scattered, systematic
+from tallbayes.rows.subsample import systematic
 from tallbayes.rows.track import Track
 from tallbayes.rows.urn import Urn
 from tallbayes.splines.basis import Splines, mean_spline
@@ -62,7 +62,6 @@ class LogLikelihoodDerivatives(NamedTuple):
 
 GIVEN = 6  # times that a group's rows are evaluated for a draw of its effect, about
 MOST_UNITS = 100_000_000  # observations that are told apart where rows stand for many
-COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
 
 
 class MemoryRows:
@@ -408,45 +407,9 @@ class MemoryRows:
         chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=self.size - 1)
         return self._subset(chosen, own[chosen] * distance / measure[chosen])
 
-    def collapsed(self) -> MemoryRows:
-        """The same rows with duplicates merged into weighted ones, if a sample shows that it pays; else these rows.
-
-        Exact: candidates are found by a hash and then compared value by value.
-        """
-        seen = self._hashes(scattered(self.size, COLLAPSE_LOOK, np.random.default_rng(self.size)))
-        repeats = seen.size - np.unique(seen).size
-        # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
-        if repeats == 0 or seen.size**2 / (2 * repeats) > self.size:
-            return self
-        _, first, inverse = np.unique(self._hashes(), return_index=True, return_inverse=True)
-        if 2 * first.size > self.size or not self._same(first[inverse]):
-            return self
-        order = np.argsort(first)  # keep the order in which rows first appear
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        weights = np.bincount(rank[inverse], self._weights, minlength=first.size).astype(float)
-        return self._subset(first[order], weights)
-
     def arrays(self) -> tuple[Array, Array, Array | None, Array | None]:
         """Columns, outcomes, offsets and weights, for the compiled loop of a kernel that keeps a few rows."""
         return self._x, self._y, self._offset, self._weights
-
-    def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
-        """A hash of each row's values, or of some rows' only."""
-        hashes = np.zeros(self.size if rows is None else rows.size, np.uint64)
-        for column in self._keys():
-            values = column if rows is None else column[rows]
-            passes.mix(np.ascontiguousarray(values).view(np.uint64), hashes)
-        return hashes
-
-    def _same(self, other: Integers) -> bool:
-        """Whether each row equals the row that `other` names for it."""
-        return all(bool((column == column[other]).all()) for column in self._keys())
-
-    def _keys(self) -> list[NDArray[Any]]:
-        """The columns in which duplicates agree."""
-        offset = [] if self._offset is None else [self._offset]
-        return [*self._x, self._y, *offset, *self._strata.values()]
 
     def _subset(
         self, chosen: Integers, weights: Array, place: Integers | None = None, shard: bool = False
