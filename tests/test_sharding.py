@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.sharding import FEW_EVENTS, deal
 
@@ -34,7 +35,7 @@ def test_every_observation_is_in_one_shard(how, weights):
     x, y = design(600, 0.02)
     x[3] = x[3].round()  # so that rows repeat
     given = {None: None, "counts": RNG(2).integers(1, 5, 600), "fractions": RNG(2).random(600) + 0.1}[weights]
-    rows = MemoryRows(x, y, given).collapsed()
+    rows = MemoryRows(*Columns(x, y, given, None, {}).without_duplicates())
     assert rows.size < 600
     shards = deal(rows, 7, how, RNG(3))
     totals, own = rebuilt(rows, shards), np.ones(600) if given is None else given
