@@ -51,7 +51,7 @@ assert all(answers[k] == answers[k % 4] for k in range(16))
 for answer in answers:
     found.update(answer)
 data = {"x": x[1, :20_000], "y": y[:20_000]}
-fit = tb.fit("y ~ x", data, method="consensus", shards=6, chains=2, draws=20, seed=1, progress=False, workers=4)
+fit = tb.fit("y ~ x", data, method=tb.Consensus(6, workers=4), chains=2, draws=20, seed=1, progress=False)
 found.update(fit.draws.tobytes())
 print(numba.threading_layer(), found.hexdigest())
 """
