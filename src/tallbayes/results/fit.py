@@ -492,7 +492,9 @@ def load(path: str | os.PathLike[str]) -> Fit:
         )
     with xr.open_datatree(path, engine="h5netcdf") as opened:
         tree = opened.load()
-    kind = Fit.kinds[state.get("kind", Fit.kind)]  # files of regressions had no kind at first
+    kind = Fit.kinds.get(state.get("kind", Fit.kind))  # files of regressions had no kind at first
+    if kind is None:
+        raise ValueError(f"{path!r} holds a fit of kind {state['kind']!r}; load it with the version that wrote it")
     datasets = {"posterior": "posterior", "sample_stats": "sample_stats"} | kind.datasets
     parts: dict[str, Any] = {
         argument: tree[name].to_dataset() for argument, name in datasets.items() if name in tree.children

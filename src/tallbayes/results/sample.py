@@ -43,7 +43,7 @@ def answer(model: Model, method: Method, request: Request) -> Fit:
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     run = loop.run(kernel, request, phases)
-    result = fit_of(kernel.model.result(run))
+    result = fit_of(model.result(run))
     for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning)):
         result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
     return result

@@ -118,7 +118,7 @@ def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
         state,
         *found,
         _acceptance(kernel, parts),
-        float(np.mean(_joined(parts, "accepted"))),
+        sum(int(part.accepted.sum()) for part in parts) / sum(part.accepted.size for part in parts),
         full / (made * chains),
         surrogate / (made * chains),
         stop.is_set(),

@@ -25,16 +25,12 @@ class Move(NamedTuple):
     column: int | None = None  # the only coefficient that differs, if it is the same for all chains
 
 
-class Named(Protocol):
-    """Whatever a kernel makes its proposals with."""
+class Proposal(Protocol):
+    """Makes moves for several chains at once, each from its own generator."""
 
     @property
     def name(self) -> str:
         """What it is called in results, and where it is chosen by text."""
-
-
-class Proposal(Named, Protocol):
-    """Makes moves for several chains at once, each from its own generator."""
 
     @property
     def updates(self) -> int:

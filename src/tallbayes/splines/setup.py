@@ -88,10 +88,8 @@ class SplineSetup:
 
     def _with_cells(self, cells: Cells, law: Law, subchain: int | None) -> ReversibleJumpKernel:
         law = law._replace(moves=np.cumsum(MOVES), wide=TOGETHER_WIDER, joint=TOGETHER)
-        length, sheets = (
-            FIRST_LENGTH if subchain is None else max(1, subchain),
-            cells.build(self.model, None, self._rng),
-        )
+        length = FIRST_LENGTH if subchain is None else max(1, subchain)
+        sheets = cells.build(self.model, None, self._rng)
         return ReversibleJumpKernel(self.model, law, sheets, length, steered=subchain is None)
 
     def _with_sample(self, chosen: Subsample, law: Law, subchain: int | None) -> ReversibleJumpKernel:
