@@ -13,6 +13,7 @@ from tallbayes.sampling import metropolis, two_stage
 from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.proposals import Independence, Mixture, OneAtATime, RandomWalk
 from tallbayes.sampling.subsample import CaseControl, Subsample
+from tallbayes.sampling.surrogate import described
 from tallbayes.sampling.taylor import Taylor
 from tallbayes.sampling.two_stage import TwoStageKernel
 
@@ -40,7 +41,7 @@ SURROGATES = {
 def make(proposal: str = "random-walk", surrogate: str | None = None, subchain: int | None = None) -> Any:
     if surrogate is None:
         return MetropolisKernel(SKEWED, PROPOSALS[proposal], INITIAL)
-    built = SURROGATES[surrogate].build(SKEWED, MODE, np.random.default_rng(3))
+    built = described(SURROGATES[surrogate]).build(SKEWED, MODE, np.random.default_rng(3))
     return TwoStageKernel(SKEWED, built, PROPOSALS[proposal], INITIAL, subchain)
 
 
