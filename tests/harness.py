@@ -28,7 +28,7 @@ from tallbayes.models.priors import Normal
 from tallbayes.rows import passes
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.proposals import Move
-from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.two_stage import TwoStageKernel
 
 FALSE_ALARM = 1e-6  # of each statistical check
 
@@ -96,7 +96,7 @@ def log_acceptance(
     state = scripted.start(yes, theta=here)
     draws = scripted.advance(state, 1, yes)[1]
     assert draws.accepted.all(), "a move of positive probability was not accepted by generators that accept all"
-    second = draws.log_second[0, 0] if isinstance(kernel, TwoStage) else np.zeros(len(here))
+    second = draws.log_second[0, 0] if isinstance(kernel, TwoStageKernel) else np.zeros(len(here))
     return np.minimum(draws.log_first[0, 0], 0.0), np.minimum(second, 0.0)
 
 

@@ -1,7 +1,7 @@
 """The harness for models with group effects: parameter vectors are (beta, theta, log tau).
 
 Like `harness.py`: exact draws from small posteriors, chains that start there and must stay, known posteriors by
-quadrature. Besides, the compiled loop of `Grouped` can be run by Python, so that a part of it can be broken, and so
+quadrature. Besides, the compiled loop of `GroupKernel` can be run by Python, so that a part of it can be broken, and so
 that the ratio of every decision can be read off.
 """
 
@@ -25,7 +25,7 @@ from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.mode import GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_setup import expand
 from tallbayes.models.mode import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
@@ -84,7 +84,7 @@ def make(
     radius: float | None = None,
     limit: float = np.inf,
     **aim: Any,
-) -> Grouped:
+) -> GroupKernel:
     """By default every row is thinned, however much cheaper it would be to evaluate them all on a small problem.
 
     `radius` is that of the ball of every group: with a small one all rows of a group decide on most of its moves.

@@ -1,7 +1,7 @@
-"""Kernels for group effects through the harness: Grouped, and Metropolis and two-stage with a sweep over groups.
+"""Kernels for group effects through the harness: GroupKernel, and Metropolis and two-stage with a sweep over groups.
 
-Exact checks read the ratio of every decision off the loop of `Grouped`, run by Python. Statistical checks are made on
-the compiled loop. Broken loops, run by Python again, must fail them.
+Exact checks read the ratio of every decision off the loop of `GroupKernel`, run by Python. Statistical checks are made
+on the compiled loop. Broken loops, run by Python again, must fail them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from scipy import stats
 import tallbayes as tb
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.remainders import GroupRemainders
-from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_loop import Place, Work
 from tallbayes.models.mode import SeparationWarning
 from tallbayes.rows import passes
 from tallbayes.sampling import shape
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.methods import make_kernel
-from tallbayes.sampling.metropolis import Metropolis
-from tallbayes.sampling.proposals import GroupSweep, Move
+from tallbayes.sampling.methods import Thinned
+from tallbayes.sampling.metropolis import MetropolisKernel
+from tallbayes.sampling.proposals import Move
 from tallbayes.sampling.subsample import Stratified, Subsample
-from tallbayes.sampling.surrogate import build
 from tallbayes.sampling.thinned_loop import DONE, Moves
-from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.two_stage import TwoStageKernel
 
 CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
@@ -80,13 +80,13 @@ CASES = [("logit", way) for way in WAYS] + [(name, "both") for name in MODELS[1:
 each_case = pytest.mark.parametrize(("name", "way"), [slow(*case) for case in CASES])
 
 
-def where(kernel: Grouped, place: Place) -> np.ndarray:
+def where(kernel: GroupKernel, place: Place) -> np.ndarray:
     """The parameter vector."""
     target = kernel.target
     return np.concatenate([target.theta + place.delta, target.effects + place.e - place.shift, place.log_tau])
 
 
-def move(kernel: Grouped, kind: str, theta: np.ndarray, first: Any) -> Place:
+def move(kernel: GroupKernel, kind: str, theta: np.ndarray, first: Any) -> Place:
     """Where one of a sweep's moves leads, from theta, if all of it is accepted."""
     place, tally = kernel._enter(theta), np.zeros(1, np.int64)
     work = Work.room(place.delta.size, place.e.size)
@@ -112,7 +112,7 @@ class Scripted:
         return self._normal
 
 
-def assert_consistent(kernel: Grouped, place: Place) -> None:
+def assert_consistent(kernel: GroupKernel, place: Place) -> None:
     """What a place keeps besides coefficients, effects and tau follows from these."""
     for one, another in zip(place, kernel._enter(where(kernel, place)), strict=True):
         np.testing.assert_allclose(one, another, atol=1e-9)
@@ -145,7 +145,7 @@ def test_ratios_of_moves_of_the_scale(monkeypatch, name, way):
         seen.clear()
 
 
-def given_effects(kernel: Grouped, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def given_effects(kernel: GroupKernel, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """v of the coefficients, from dense matrices: precision and mean of delta given e and tau, whitened and aimed."""
     at, prior, target, aim = kernel.mode.at, kernel.model.prior, kernel.target, kernel.aim
     (p, k), tau = (at.beta.size, at.effects.size), np.exp(theta[-1])
@@ -163,7 +163,7 @@ def given_effects(kernel: Grouped, theta: np.ndarray) -> tuple[np.ndarray, np.nd
     return z, aim.back @ (z - aim.shift)
 
 
-def log_q(kernel: Grouped, kind: str, v: np.ndarray) -> float:
+def log_q(kernel: GroupKernel, kind: str, v: np.ndarray) -> float:
     """Log density of proposals, or of what they are reversible with respect to."""
     return {
         "independent": lambda: shape.log_density(kernel.target.shape, v),
@@ -229,7 +229,7 @@ def test_whitened_coefficients():
 # --- kind 1: events ---
 
 
-def groups_move(kernel: Grouped, points: np.ndarray, g: int) -> tuple[Any, ...]:
+def groups_move(kernel: GroupKernel, points: np.ndarray, g: int) -> tuple[Any, ...]:
     """The arguments of `thinned_rows` between two points."""
     ends = [kernel._enter(theta) for theta in points]
     metric = kernel.target.metric
@@ -239,7 +239,7 @@ def groups_move(kernel: Grouped, points: np.ndarray, g: int) -> tuple[Any, ...]:
     return kernel.target.rows, g, lengths, here, there
 
 
-def differences(kernel: Grouped, points: np.ndarray, g: int) -> np.ndarray:
+def differences(kernel: GroupKernel, points: np.ndarray, g: int) -> np.ndarray:
     """R(there) - R(here) of each row of a group, with NumPy."""
     model, at = kernel.model, kernel.mode.at
     rows, p = model.rows, at.beta.size
@@ -338,7 +338,7 @@ def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(m
 # --- kind 2: reductions ---
 
 
-def replaced(kernel: Grouped, **parts: Any) -> Grouped:
+def replaced(kernel: GroupKernel, **parts: Any) -> GroupKernel:
     """With other parts of the rows that are drawn."""
     rows = kernel.target.rows
     return replace(kernel, target=kernel.target._replace(rows=rows._replace(drawn=rows.drawn._replace(**parts))))
@@ -365,9 +365,9 @@ def one_at_a_time(name: str, surrogate: Any = None, subchain: int | None = None)
     model = model_named(name)
     mode = mode_of(model)
     if surrogate is None:
-        return Metropolis(model, sweep(model), mode)
-    built = build(surrogate, model, mode, np.random.default_rng(3))
-    return TwoStage(model, built, sweep(model), mode, subchain)
+        return MetropolisKernel(model, sweep(model), mode)
+    built = surrogate.build(model, mode, np.random.default_rng(3))
+    return TwoStageKernel(model, built, sweep(model), mode, subchain)
 
 
 @pytest.mark.parametrize("surrogate", [Subsample(17), Stratified(17, "group")], ids=str)
@@ -494,7 +494,7 @@ def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypat
     assert few_chains(smaller_bounds(make("logit"), 0.05), STEPS, 1_500) < FALSE_ALARM
 
 
-def smaller_bounds(kernel: Grouped, by: float) -> Grouped:
+def smaller_bounds(kernel: GroupKernel, by: float) -> GroupKernel:
     drawn = kernel.target.rows.drawn
     return replaced(kernel, bound=by * drawn.bound, totals=by * drawn.totals)
 
@@ -510,7 +510,7 @@ def test_a_drag_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
     assert few_chains(make("intercept", drag=np.full(1, 0.7))) < FALSE_ALARM
 
 
-def bent_more(kernel: Grouped, by: float = 4.0) -> Grouped:
+def bent_more(kernel: GroupKernel, by: float = 4.0) -> GroupKernel:
     """Proposals that bend too far with the squares of effects: any bend is exact, if the ratio knows it."""
     return replace(kernel, target=kernel.target._replace(bends=by * kernel.target.bends))
 
@@ -747,14 +747,14 @@ def test_two_stage_looks_at_the_rows_of_a_group_only(monkeypatch, update):
 
 
 @cache
-def many(groups: int) -> tuple[Grouped, float]:
+def many(groups: int) -> tuple[GroupKernel, float]:
     """A kernel, and the rows that it touches in a sweep, by group; group sizes are the same tenfold."""
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(groups), np.tile(np.arange(5, 105, 5), groups // 20))
     x = np.column_stack([np.ones(codes.size), rng.normal(size=codes.size)])
     eta = -1.5 + 0.5 * x[:, 1] + 0.7 * rng.normal(size=groups)[codes]
     y = tb.Bernoulli().simulate(rng, eta)
-    kernel = make_kernel(Hierarchical.from_arrays(x, y, codes), "thinned", seed=1)
+    kernel = Thinned().kernel(Hierarchical.from_arrays(x, y, codes), seed=1)
     streams, rows = Streams.spawn(1, 1), kernel.model.rows
     before = rows.touched
     kernel.advance(kernel.start(streams), 30, streams)
@@ -803,7 +803,7 @@ def ranks(method: str, repeats: int, draws: int, scale: float = 1.0) -> np.ndarr
         model = Hierarchical.from_arrays(x, y, codes, prior=tb.Normal(0, 1), group_prior=tb.HalfNormal(scale))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeparationWarning)
-            fit = tb.sample(make_kernel(model, method, seed=seed), draws, 1, seed, progress=False)
+            fit = tb.sample(model, method, draws, 1, seed, progress=False)
         posterior = fit.posterior.isel(chain=0)
         drawn = np.column_stack([posterior["beta"].values, posterior["1|group_sigma"].values])
         found.append((drawn[:: draws // KEPT][:KEPT] < [*beta, tau]).sum(0))

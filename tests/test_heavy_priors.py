@@ -344,9 +344,9 @@ def test_chains_start_far_apart_where_tails_may_be_long():
     exact = harness.exact_draws(kernel.model, 400, 1)
     assert np.ptp(np.quantile(start[:, 1], [0.1, 0.9])) > 1.5 * np.ptp(np.quantile(exact[:, 1], [0.1, 0.9]))
     model = spike(3, 0.01, 50, 60)[0]
-    for method in ("mh", "two-stage"):
+    for method in (tb.MH(), tb.TwoStage()):
         with pytest.warns(TailWarning, match="2 modes"):
-            slow = tb.make_kernel(model, method, seed=1)
+            slow = method.kernel(model, seed=1)
         start = slow.start(Streams.spawn(1, 40)).theta[:, 0]
         assert 10 < (np.abs(start) < 0.2).sum() < 30
 
@@ -420,7 +420,7 @@ def test_a_share_of_a_prior_that_is_no_density_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.SeparationWarning)
         with pytest.raises(tb.ShardError, match="falls too slowly"):
-            tb.fit("y ~ g", {"y": y, "g": g}, prior=StudentT(1), method="consensus", shards=4, draws=10, progress=False)
+            tb.fit("y ~ g", {"y": y, "g": g}, prior=StudentT(1), method=tb.Consensus(4), draws=10, progress=False)
 
 
 # --- groups ---
@@ -512,7 +512,7 @@ def test_two_modes_beside_group_effects_are_told():
     rng = np.random.default_rng(2)
     y, g = (np.arange(120) % 12 < 10).astype(float), rng.integers(0, 6, 120).astype(str)
     with pytest.warns(TailWarning, match="2 modes"):
-        tb.make_kernel(Hierarchical("y ~ 1 + (1 | g)", {"y": y, "g": g}, prior=StudentT(3, 0, 0.003)), seed=1)
+        tb.Auto().kernel(Hierarchical("y ~ 1 + (1 | g)", {"y": y, "g": g}, prior=StudentT(3, 0, 0.003)), seed=1)
 
 
 # --- the density of proposals ---

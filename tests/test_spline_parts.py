@@ -24,11 +24,11 @@ from tallbayes.splines.basis import (
     fill,
     vary_basis,
 )
+from tallbayes.splines.cells import at_reference
 from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.partition import Partition, cut
 from tallbayes.splines.reversible_jump import _on
-from tallbayes.splines.reversible_jump_setup import at_reference
 from tallbayes.splines.sheet import Sheet, aim, fill_sheet, log_likelihood
 
 

@@ -22,7 +22,7 @@ from tallbayes.rows import passes, remainders, threads
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling import shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.thinned import Thinned
+from tallbayes.sampling.thinned import ThinnedKernel
 from tallbayes.sampling.thinned_loop import Moves
 from tallbayes.sampling.thinned_setup import expand
 
@@ -65,7 +65,7 @@ MODELS = ["logit", "probit", "cloglog", "poisson", "student-t prior", "weighted"
 
 def make(
     name: str = "logit", moves: Moves = MIXED, threshold: float = np.inf, limit: float = np.inf, **options: Any
-) -> Thinned:
+) -> ThinnedKernel:
     """By default every row is thinned, however much cheaper a pass would be on a small problem."""
     model = model_named(name)
     kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), moves, threshold).kernel
@@ -75,7 +75,7 @@ def make(
 # --- kind 1: balance ---
 
 
-def rows_between(kernel: Thinned, here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rows_between(kernel: ThinnedKernel, here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What the compiled loop makes of every row for a pair of points: phi and the gain of a kept event."""
     rows, mode, tag = kernel.model.rows, kernel.mode, kernel.model.family.tag
     weights = rows._own()
@@ -93,7 +93,7 @@ def rows_between(kernel: Thinned, here: np.ndarray, there: np.ndarray) -> tuple[
     return phi, gain
 
 
-def log_surrogate(kernel: Thinned, theta: np.ndarray) -> np.ndarray:
+def log_surrogate(kernel: ThinnedKernel, theta: np.ndarray) -> np.ndarray:
     """log p*, with the exact prior in it."""
     mode = kernel.mode
     d = theta - mode.theta
@@ -143,7 +143,7 @@ def test_the_distance_bound_holds_and_is_attained():
         )
 
 
-def five_rows() -> Thinned:
+def five_rows() -> ThinnedKernel:
     """A problem small enough to enumerate all auxiliary variables."""
     data = {"x": [-1.0, 0.5, 2.0, 0.3, 1.2], "y": [0, 0, 1, 0, 1]}
     model = GLM("y ~ x", data, prior=Normal(0.0, 2.0))
@@ -153,14 +153,14 @@ def five_rows() -> Thinned:
     return replace(kernel, target=kernel.target._replace(limit=np.inf))
 
 
-def six_points(kernel: Thinned) -> harness.FiniteSpace:
+def six_points(kernel: ThinnedKernel) -> harness.FiniteSpace:
     space = harness.FiniteSpace.of(kernel, np.random.default_rng(8))
     inside = np.linalg.norm(np.linalg.solve(kernel.mode.factor, (space.points - kernel.mode.theta).T), axis=0)
     assert inside.max() < kernel.target.radius
     return space
 
 
-def enumerated(kernel: Thinned, space: harness.FiniteSpace, most: int | None = None, sign: int = 1) -> np.ndarray:
+def enumerated(kernel: ThinnedKernel, space: harness.FiniteSpace, most: int | None = None, sign: int = 1) -> np.ndarray:
     """Transition matrix with the auxiliaries summed out, event by event: N, the rows drawn, and which are kept.
 
     With `most`, a step that draws more than so many events gets the full second stage instead, which is wrong.
@@ -232,7 +232,7 @@ def test_broken_transition_matrices_do_not(broken, least):
 # --- kind 2: reductions ---
 
 
-def exact_log_ratio(kernel: Thinned, here: np.ndarray, there: np.ndarray, kind: str) -> np.ndarray:
+def exact_log_ratio(kernel: ThinnedKernel, here: np.ndarray, there: np.ndarray, kind: str) -> np.ndarray:
     """log of p-ratio times q-ratio, written with NumPy alone."""
     mode, ratio = kernel.mode, harness.log_posterior(kernel.model, there) - harness.log_posterior(kernel.model, here)
     z = [np.linalg.solve(mode.factor, (point - mode.center).T).T for point in (here, there)]
@@ -305,7 +305,7 @@ class Interpreted:
         return thinned_loop.advance.py_func(terms, target, moves, pool, chain.view(np.recarray), *rest)
 
 
-def few_chains(kernel: Thinned, steps: int = 8, chains: int = 1_500) -> float:
+def few_chains(kernel: ThinnedKernel, steps: int = 8, chains: int = 1_500) -> float:
     return harness.departure(kernel, steps, chains, seed=13)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from numba.core import event
 
-
 WORTH_A_WORD = 0.3  # seconds of compiling
 
 

@@ -14,7 +14,7 @@ from scipy.special import expit, fdtrc, ndtr
 from tallbayes.groups.arrow import Arrow
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.remainders import GroupRemainders
-from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_loop import LOGISTIC, Aim, GroupRows, GroupTarget
 from tallbayes.models.flat import pivots_of
 from tallbayes.rows.subsample import systematic
@@ -80,7 +80,7 @@ class _Leaves(NamedTuple):
         return np.asarray(OUTSIDE + coefficients + effect)
 
 
-def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[Grouped, Outlook]:
+def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[GroupKernel, Outlook]:
     """The kernel for the expansion at the mode, and what is expected of it.
 
     Rows that would be drawn more than `threshold` times a move are always evaluated: by default those for which that
@@ -113,7 +113,7 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
     outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread), outside)
     aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
-    return Grouped(model, mode, target, aim), outlook
+    return GroupKernel(model, mode, target, aim), outlook
 
 
 def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:

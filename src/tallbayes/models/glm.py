@@ -15,7 +15,9 @@ from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
 from tallbayes.families import Binomial, Family, Poisson
 from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, Prior
+from tallbayes.rows.calibration import calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
@@ -38,6 +40,7 @@ class GLM:
 
     grouped = False
     whole = True  # a part of the rows may lack levels that all of them have
+    setup: Any = None  # the usual one
 
     def __init__(
         self,
@@ -206,11 +209,24 @@ class GLM:
         """Names of all that is sampled, in the order of a parameter vector."""
         return self.coefficients
 
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.rows.width
+
     def watched(self, theta: Array) -> Array:
         """What convergence is judged by, from draws (chain, draw, parameter)."""
         return theta
 
-    def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+    def result(self, run: Sampled) -> Result:
+        """The draws by name, predictions held against outcomes, and what is needed to predict."""
+        with run.phases("calibration"):
+            calibration = calibrate(self.rows.by_predictor(run.theta.mean((0, 1))), self.family)
+        others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
+        others |= {"offset": self.offset, "has_offset": self.has_offset}
+        return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
+
+    def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
 

@@ -21,6 +21,7 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
+from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.splines.basis import MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
@@ -162,13 +163,36 @@ class MARS:
                 stacklevel=3,
             )
 
+    @property
+    def setup(self) -> Any:
+        """How methods make kernels for it."""
+        from tallbayes.splines.setup import SplineSetup  # here, since kernels need the model
+
+        return SplineSetup
+
+    def variables(self, theta: Array) -> Variables:
+        """What is followed of each draw (chain, draw, width): k, lambda, and the log-odds of a few rows."""
+        axes, log_odds = ("chain", "draw"), self._log_odds(theta)
+        found = {"bases": (axes, theta[..., 0].astype(np.intp)), "precision": (axes, theta[..., 1])}
+        return found | {"log_odds": ((*axes, "point"), log_odds)}, {}
+
+    def result(self, run: Sampled) -> Result:
+        """The splines of all draws, and what they say about variables."""
+        from tallbayes.splines.result import spline_result  # here, since results need the model
+
+        with run.phases("effects"):
+            return spline_result(self, run)
+
+    def _log_odds(self, theta: Array) -> Array:
+        return splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
+
     def watched(self, theta: Array) -> Array:
         """What convergence is judged by, from draws (chain, draw, width): lambda, the log-odds of a few rows, and k.
 
         But k does not count where it never changes: a chain may well stay at the largest.
         """
-        log_odds = splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
-        return np.concatenate([theta[..., int(np.ptp(theta[..., 0]) == 0) : 2], log_odds], axis=2)
+        first = int(np.ptp(theta[..., 0]) == 0)
+        return np.concatenate([theta[..., first:2], self._log_odds(theta)], axis=2)
 
     @property
     def nothing(self) -> Array:
