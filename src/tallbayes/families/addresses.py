@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba import cfunc, extending, typeof, types
 from numba.core import event
+from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import LEAN, OPTIONS
@@ -59,7 +60,12 @@ def call_at(place: int, signature: Any) -> Any:
     """
     given = signature.args[1:] if signature.args[:1] == (TABLE,) else signature.args
 
-    def typing(context: Any, table: Any, *arguments: Any) -> Any:
+    def typing(context: Any, *arguments: Any) -> Any:
+        # Numba would pass on any array, also one of another layout.
+        for kind, expected in zip(arguments, (TABLE, *given), strict=True):
+            if context.can_convert(kind, expected) is None:
+                raise TypingError(f"expected {expected}, not {kind}")
+
         def code(context: Any, builder: Any, typed: Any, values: Any) -> Any:
             data = context.make_array(TABLE)(context, builder, values[0]).data
             address = builder.load(builder.gep(data, [ir.Constant(ir.IntType(64), place)]))

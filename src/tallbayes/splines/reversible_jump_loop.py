@@ -108,9 +108,10 @@ def copy_place(here: Place, there: Place) -> None:
     """Make `there` the same place."""
     size = int(here.head[0]) + 1
     there.columns[:size] = here.columns[:size]
-    for mine, own in ((here, there), (here.products, there.products)):
-        for name in ("head", "coefficients", "bases", "eta", "value") if mine is here else mine._fields:
-            getattr(own, name)[...] = getattr(mine, name)
+    for name in ("head", "coefficients", "bases", "eta", "value"):
+        getattr(there, name)[:] = getattr(here, name)
+    for mine, own in zip(here.products, there.products, strict=True):
+        own[:] = mine
 
 
 @MOVES.entry(VOID, COLUMN, COLUMN)
