@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 from numba import njit
 from scipy import stats
 
+from tallbayes.families.addresses import Table
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.methods import MH, TwoStage
 from tallbayes.sampling.subsample import Subsample
-from tallbayes.splines.basis import WIDTH, draw_basis
+from tallbayes.splines.basis import BASES, WIDTH, try_basis
 from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
@@ -64,11 +66,22 @@ def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJumpKernel:
 KINDS = ("plain", "plain-walk", "plain-joint", "subsample", "subsample-subchain", "cells", "cells-walk")
 
 
+def from_python(entry: Any, table: Table) -> Callable[..., Any]:
+    """A function that compiled code calls by its address, for tests to call."""
+
+    @njit
+    def call(addresses, *arguments):
+        return entry(addresses, *arguments)
+
+    return lambda *arguments: call(table.addresses, *arguments)
+
+
 @njit
-def _bases(reference, counts, rng, out, buffer):
+def _bases(table, reference, counts, rng, out, buffer):
     for i in range(counts.size):
         for m in range(counts[i]):
-            draw_basis(reference, rng, out[i, m], buffer)
+            while not try_basis(table, reference, rng, out[i, m], buffer):
+                pass
 
 
 def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -79,7 +92,7 @@ def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:
     live = np.arange(most) < k[:, None]
     beta = np.where(live, rng.standard_normal((size, most)) / np.sqrt(precision)[:, None], 0.0)
     bases = np.zeros((size, most, WIDTH))
-    _bases(model.reference, k, rng, bases, np.empty(model.reference.x.shape[1]))
+    _bases(BASES.addresses, model.reference, k, rng, bases, np.empty(model.reference.x.shape[1]))
     parts = [k, precision, INTERCEPT_SD * rng.standard_normal(size), *beta.T]
     return np.concatenate([np.stack(parts, axis=1), bases.reshape(size, -1)], axis=1)
 

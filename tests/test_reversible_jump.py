@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import harness
-import numba
 import numpy as np
 import pytest
 import splines as small
@@ -18,6 +17,7 @@ from test_calibration import uniformity
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
+from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.methods import TwoStage
@@ -347,11 +347,9 @@ def test_draws_have_the_same_bits_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(reversible_jump, "LITTLE", 0)
     model = small.larger_model(200_000)
     kernel, drawn = small.kernel_for(model, "cells"), []
-    before = numba.get_num_threads()
-    for threads in (1, 2):
-        numba.set_num_threads(min(threads, before))
-        drawn.append(harness.some_draws(kernel, [4]))
-    numba.set_num_threads(before)
+    for count in (1, 2):
+        with threads.using(count):
+            drawn.append(harness.some_draws(kernel, [4]))
     assert harness.same(*drawn)
 
 
@@ -361,8 +359,8 @@ def _check_looks(kernel: ReversibleJumpKernel, monkeypatch: pytest.MonkeyPatch) 
 
     rows, surrogate, rng, passed = kernel.model.rows, kernel.surrogate, Streams.spawn(3, 2), []
     state = kernel.start(rng)
-    compiled = spline_track.serial_moved_spline
-    monkeypatch.setattr(spline_track, "serial_moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
+    compiled = spline_track.moved_spline
+    monkeypatch.setattr(spline_track, "moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
     before, screened = rows.touched, surrogate.touched
     _, draws = kernel.advance(state, 20, rng)
     assert rows.touched - before == sum(passed) > 0, "rows pass uncounted"

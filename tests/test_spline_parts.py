@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import splines as small
 from harness import FALSE_ALARM
+from numba import njit
 from scipy import optimize, stats
 from scipy.special import expit, log_expit
 
 from tallbayes.splines import basis as bases_of
 from tallbayes.splines import joint
+from tallbayes.splines import sheet as sheets
 from tallbayes.splines.basis import (
     DEGREE,
     KNOT,
@@ -20,16 +22,20 @@ from tallbayes.splines.basis import (
     VARIABLE,
     WIDTH,
     Reference,
-    draw_basis,
-    fill,
-    vary_basis,
 )
 from tallbayes.splines.cells import at_reference
 from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.partition import Partition, cut
 from tallbayes.splines.reversible_jump import _on
-from tallbayes.splines.sheet import Sheet, aim, fill_sheet, log_likelihood
+from tallbayes.splines.sheet import SHEETS, Sheet
+
+fill = small.from_python(bases_of.fill, bases_of.COLUMNS)
+try_basis = small.from_python(bases_of.try_basis, bases_of.BASES)
+vary_basis = small.from_python(bases_of.vary_basis, bases_of.BASES)
+log_likelihood = small.from_python(sheets.log_likelihood, SHEETS)
+aim, fill_sheet = (small.from_python(one, SHEETS) for one in (sheets.aim, sheets.fill_sheet))
+find, log_q, draw = (small.from_python(one, joint.JOINT) for one in (joint.find, joint.log_q, joint.draw))
 
 
 def reference_of(rows: int = 60, d: int = 4, degree: int = 3, fewest: int = 5, seed: int = 0) -> Reference:
@@ -40,7 +46,8 @@ def reference_of(rows: int = 60, d: int = 4, degree: int = 3, fewest: int = 5, s
 def drawn(reference: Reference, count: int, seed: int = 0) -> np.ndarray:
     found, rng, buffer = np.zeros((count, WIDTH)), np.random.default_rng(seed), np.empty(reference.x.shape[1])
     for basis in found:
-        draw_basis(reference, rng, basis, buffer)
+        while not try_basis(reference, rng, basis, buffer):
+            pass
     return found
 
 
@@ -120,8 +127,12 @@ def test_variations_keep_the_prior_of_bases():
 
 def test_variations_that_add_more_often_than_they_drop_are_noticed(monkeypatch):
     monkeypatch.setattr(bases_of, "ADD", 0.9)
-    vary = vary_basis.py_func  # reads the constant
-    assert law_of_variation(reference_of(rows=25), vary, 1_500, 6) < FALSE_ALARM
+    vary = njit(bases_of.vary_basis.py_func)  # reads the constant
+
+    def broken(*arguments):
+        return vary(bases_of.BASES.addresses, *arguments)
+
+    assert law_of_variation(reference_of(rows=25), broken, 1_500, 6) < FALSE_ALARM
 
 
 def test_splines_on_rows():
@@ -182,6 +193,10 @@ def some_sheet(cells: int = 30, pairs: int = 400, rows: int = 400) -> tuple[MARS
     return model, at_reference(model, model.rows.partition(cells, pairs, 1), reference), reference
 
 
+def on_sheet(sheet: Sheet, eta: np.ndarray) -> float:
+    return float(log_likelihood(sheet.y, sheet.weights, eta))
+
+
 def value_at(sheet: Sheet, model: MARS, theta: np.ndarray) -> float:
     law = small.kernel_for(small.tiny_model(), "plain").law._replace(log_k=model.log_k)
     return float(_on(sheet, law, theta).value[0])
@@ -198,7 +213,7 @@ def test_cells_have_the_gradient_of_all_rows_in_directions_linear_in_cells():
     at = np.concatenate([sheet.offset[:rows], np.zeros(sheet.partner.size)])
     at[:rows] += splines(reference, model.most).mean(sheet.x[:, :rows])
     step = 1e-6
-    found = (log_likelihood(sheet, at + step * column) - log_likelihood(sheet, at - step * column)) / (2 * step)
+    found = (on_sheet(sheet, at + step * column) - on_sheet(sheet, at - step * column)) / (2 * step)
     assert np.isclose(found, ((y - expit(eta)) * (slope @ x)).sum(), rtol=1e-5, atol=1e-5)
 
 
@@ -221,7 +236,7 @@ def test_pairs_have_the_curvature_that_is_inside_cells():
     centers = partition.pseudo_rows(eta).x
     out = np.empty(sheet.weights.size)
     for basis in drawn(model.reference, 8):
-        fill_sheet(sheet, basis, out)
+        fill_sheet(sheet.x, sheet.partner, basis, out)
         found = (sheet.weights[sheet.y.size :] * out[sheet.y.size :] ** 2).sum()
         within = column_of(basis, x) - column_of(basis, centers)[partition.codes]
         assert np.isclose(found, (p * (1 - p) * within**2).sum(), rtol=0.15)
@@ -246,15 +261,16 @@ def test_the_surrogate_is_concave_along_coefficients():
 def test_aim_finds_the_mode_of_a_coefficient():
     model, sheet, reference = some_sheet()
     law = small.kernel_for(small.tiny_model(), "plain").law._replace(log_k=model.log_k)
-    place, column = _on(sheet, law, reference[0]), np.empty(sheet.weights.size)
+    place, column, found = _on(sheet, law, reference[0]), np.empty(sheet.weights.size), np.empty(2)
     for basis in drawn(model.reference, 6):
-        fill_sheet(sheet, basis, column)
+        fill_sheet(sheet.x, sheet.partner, basis, column)
 
         def loss(b, column=column):
-            return b * b / (2 * 0.8**2) - log_likelihood(sheet, place.eta + b * column)
+            return b * b / (2 * 0.8**2) - on_sheet(sheet, place.eta + b * column)
 
         best = optimize.minimize_scalar(loss, method="brent", options={"xtol": 1e-12}).x
-        center, bend = aim(sheet, place.eta, column, 0.8)
+        aim(sheet.y, sheet.weights, place.eta, column, 0.8, found)
+        center, bend = found
         curvature = (loss(best + 1e-3) - 2 * loss(best) + loss(best - 1e-3)) / 1e-6
         assert abs(center - best) * np.sqrt(bend) < 0.1
         assert np.isclose(bend, curvature, rtol=0.1)
@@ -267,7 +283,7 @@ def test_joint_proposals_are_the_gaussian_at_the_reference():
     theta = theta[theta[:, 0] == 3][0]
     place, size = _on(sheet, law, theta), 4
     gaussian, precision = joint.Gaussian.empty(model.most), float(theta[1])
-    assert joint.find(place.products, size, 0.25, precision, gaussian)
+    assert find(place.products, size, 0.25, precision, gaussian)
     columns, prior = place.columns[:size], np.diag([0.25, precision, precision, precision])
     hessian = columns * sheet.curvature @ columns.T + prior
     mean = np.linalg.solve(hessian, columns @ sheet.pull)
@@ -275,9 +291,9 @@ def test_joint_proposals_are_the_gaussian_at_the_reference():
     assert np.allclose(np.tril(gaussian.factor[:size, :size]), np.linalg.cholesky(hessian))
     b = mean + 0.1
     expected = stats.multivariate_normal(mean, 1.3 * np.linalg.inv(hessian)).logpdf(b) + 2 * np.log(2 * np.pi)
-    assert np.isclose(joint.log_q(gaussian, size, 1.3, b), expected)
+    assert np.isclose(log_q(gaussian, size, 1.3, b), expected)
     rng, out = np.random.default_rng(0), np.empty(size)
-    many = np.array([(joint.draw(gaussian, size, 1.3, rng, out), out.copy())[1] for _ in range(4_000)])
+    many = np.array([(draw(gaussian, size, 1.3, rng, out), out.copy())[1] for _ in range(4_000)])
     z = (many - mean) @ np.linalg.cholesky(hessian) / np.sqrt(1.3)
     assert stats.kstest(z.ravel(), "norm").pvalue > FALSE_ALARM
     # The quadratic has the sheet's own value, slope and curvature at the reference, in these columns.
@@ -288,7 +304,7 @@ def test_joint_proposals_are_the_gaussian_at_the_reference():
     at[rows:] += own.mean(sheet.x[:, rows:]) - own.mean(sheet.x[:, :rows])[sheet.partner]
     shift = at - sheet.offset
     slope = np.array([
-        (log_likelihood(sheet, at + 1e-5 * c) - log_likelihood(sheet, at - 1e-5 * c)) / 2e-5 for c in columns
+        (on_sheet(sheet, at + 1e-5 * c) - on_sheet(sheet, at - 1e-5 * c)) / 2e-5 for c in columns
     ])  # fmt: skip
     assert np.allclose(columns @ (sheet.pull - sheet.curvature * shift), slope, rtol=1e-4, atol=1e-3)
 

@@ -22,19 +22,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import cfunc, extending, types
-from numba.core import event
+from numba import extending
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import OPTIONS
+from tallbayes.families.addresses import COLUMN, NOTHING, NUMBER, Entry, call_at
 
 intrinsic: Any = extending.intrinsic
-NUMBER, COLUMN = types.float64, types.Array(types.float64, 1, "C")
 SIGNATURES = {
     "chunk_value": NUMBER(COLUMN, COLUMN, COLUMN),
     "chunk_derivatives": NUMBER(COLUMN, COLUMN, COLUMN, COLUMN, COLUMN),
-    "chunk_bounds": types.void(COLUMN, COLUMN, COLUMN, COLUMN),
+    "chunk_bounds": NOTHING(COLUMN, COLUMN, COLUMN, COLUMN),
     "value": NUMBER(NUMBER, NUMBER),
     "third": NUMBER(NUMBER, NUMBER),
     "remainder": NUMBER(NUMBER, NUMBER, NUMBER),
@@ -42,29 +39,9 @@ SIGNATURES = {
 PLACES = {name: place for place, name in enumerate(SIGNATURES)}
 
 
-class Entry:
-    """One function of a family's table, compiled when its address is first asked for."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self._compiled: Any = None
-        self.signature = SIGNATURES[function.__name__]
-
-    @property
-    def address(self) -> int:
-        """Where the compiled function is."""
-        if self._compiled is None:
-            with event.trigger_event("numba:compile", {"function": self.function}):
-                try:
-                    self._compiled = cfunc(self.signature, cache=True, **OPTIONS)(self.function)
-                except RuntimeError:  # no writable cache folder: compile anew in every process
-                    self._compiled = cfunc(self.signature, **OPTIONS)(self.function)
-        return int(self._compiled.address)
-
-
 def entry(function: Callable[..., Any]) -> Entry:
     """Declare a function of a family's table; its name says which."""
-    return Entry(function)
+    return Entry(function, SIGNATURES[function.__name__])
 
 
 def table(*entries: Entry) -> NDArray[np.intp]:
@@ -73,58 +50,43 @@ def table(*entries: Entry) -> NDArray[np.intp]:
     return np.array([one.address for one in entries], dtype=np.intp)
 
 
-def _call(name: str, arguments: int) -> Any:
-    """A function for compiled code that calls the entry of this name."""
-    signature, place = SIGNATURES[name], PLACES[name]
-    assert len(signature.args) == arguments
-
-    def typing(context: Any, terms: Any, *given: Any) -> Any:
-        def code(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-            terms, *given = values
-            data = context.make_array(typed.args[0])(context, builder, terms).data
-            address = builder.load(builder.gep(data, [ir.Constant(ir.IntType(64), place)]))
-            kinds = [context.get_value_type(kind) for kind in signature.args]
-            function = ir.FunctionType(context.get_value_type(signature.return_type), kinds)
-            found = builder.call(builder.inttoptr(address, function.as_pointer()), given)
-            return context.get_dummy_value() if signature.return_type == types.void else found
-
-        return signature.return_type(terms, *signature.args), code
-
-    return typing
+def _call(name: str) -> Any:
+    """For an intrinsic that calls the entry of this name."""
+    return call_at(PLACES[name], SIGNATURES[name])
 
 
 # An intrinsic needs its arguments by name.
 @intrinsic
 def chunk_value(context, terms, y, eta, weights):
     """Sum of the weighted log-likelihood over a chunk of rows."""
-    return _call("chunk_value", 3)(context, terms, y, eta, weights)
+    return _call("chunk_value")(context, terms, y, eta, weights)
 
 
 @intrinsic
 def chunk_derivatives(context, terms, y, eta, weights, first, second):
     """Like `chunk_value`, and write weighted d/d eta and -d2/d eta2 of every row."""
-    return _call("chunk_derivatives", 5)(context, terms, y, eta, weights, first, second)
+    return _call("chunk_derivatives")(context, terms, y, eta, weights, first, second)
 
 
 @intrinsic
 def chunk_bounds(context, terms, y, low, high, out):
     """The largest |third derivative| of every row for eta in [low, high]."""
-    return _call("chunk_bounds", 4)(context, terms, y, low, high, out)
+    return _call("chunk_bounds")(context, terms, y, low, high, out)
 
 
 @intrinsic
 def value(context, terms, y, eta):
     """Log-likelihood of one row."""
-    return _call("value", 2)(context, terms, y, eta)
+    return _call("value")(context, terms, y, eta)
 
 
 @intrinsic
 def third(context, terms, y, eta):
     """Third derivative of one row's log-likelihood."""
-    return _call("third", 2)(context, terms, y, eta)
+    return _call("third")(context, terms, y, eta)
 
 
 @intrinsic
 def remainder(context, terms, y, eta, h):
     """What the expansion of one row's log-likelihood at eta leaves out at eta + h."""
-    return _call("remainder", 3)(context, terms, y, eta, h)
+    return _call("remainder")(context, terms, y, eta, h)

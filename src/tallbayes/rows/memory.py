@@ -28,7 +28,7 @@ from tallbayes.rows.subsample import systematic
 from tallbayes.rows.threads import over_blocks
 from tallbayes.rows.track import Track
 from tallbayes.rows.urn import Urn
-from tallbayes.splines.basis import Splines, mean_spline
+from tallbayes.splines.basis import Splines
 from tallbayes.splines.partition import Partition
 from tallbayes.splines.track import SplineTrack
 
@@ -211,9 +211,9 @@ class MemoryRows:
     def mean_spline(self, splines: Splines) -> Array:
         """The mean of some splines on each row."""
         self.count(self.size * splines.sizes.size)
-        eta = np.empty(self.size)
-        over_blocks(mean_spline, self._blocks, splines, self._x, self._length, eta, evaluations=self.size)
-        return eta
+        eta = np.empty((1, self.size))
+        splines.write(self._x, self._length, eta)
+        return np.asarray(eta[0])
 
     def partition(self, cells: int, pairs: int, seed: int) -> Partition:
         """The rows sorted into cells of the covariate space."""

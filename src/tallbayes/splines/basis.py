@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
 from tallbayes.families.compiled import compiled
 from tallbayes.rows.threads import over_blocks
 
@@ -25,6 +26,7 @@ Array = NDArray[np.float64]
 MOST = 3  # hinges in a basis
 DEGREE, VARIABLE, SIGN, KNOT, MEAN, SD, WIDTH = 0, 1, 4, 7, 10, 11, 12
 SLICE = 512  # rows at a time
+BLOCK = 8 * SLICE  # rows that one thread takes
 SCALES = 8  # steps of knots reach up to a half, a quarter, ... of all ranks
 STEP, REDRAW, ADD = 0.4, 0.6, 0.8  # how a basis is varied: cumulative probabilities; adding is as likely as dropping
 
@@ -52,118 +54,86 @@ class Splines(NamedTuple):
     def each(self, x: Array) -> Array:
         """Their values (splines, n) on rows x (d, n)."""
         out = np.empty((self.sizes.size, x.shape[1]))
-        x = np.ascontiguousarray(x, dtype=float)
-        over_blocks(each_spline, len(out), self, x, out, evaluations=out.size)
+        self.write(np.require(x, float, ["C", "W"]), BLOCK, out)
         return out
+
+    def write(self, x: Array, length: int, out: Array) -> None:
+        """Write their values to out (splines, n), or their mean to out (1, n); rows x (d, n) in blocks of a length."""
+        blocks = -(-x.shape[1] // length)
+        data = (COLUMNS.addresses, *self, x, length, out)
+        over_blocks(write_splines, blocks, *data, evaluations=self.sizes.size * x.shape[1])
 
     def mean(self, x: Array) -> Array:
         """Their mean on each row."""
         return np.asarray(self.each(x).mean(0))
 
 
-@compiled()
+REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER)
+COLUMNS = Table()
+
+
+@COLUMNS.entry(NOTHING, COLUMN, MATRIX, INTEGER, INTEGER, COLUMN)
 def fill(basis, x, start, stop, out):
     """The standardised column of a basis on the rows start..stop of x (d, n)."""
     shift, unit = -basis[MEAN] / basis[SD], 1.0 / basis[SD]
     first, sign, knot = x[int(basis[VARIABLE]), start:stop], basis[SIGN], basis[KNOT]
     if basis[DEGREE] == 1.0:
         for i in range(out.size):
-            out[i] = shift + unit * max(sign * (first[i] - knot), 0.0)
+            h = sign * (first[i] - knot)
+            out[i] = shift + unit * (h if h > 0.0 else 0.0)
         return
     second, sign2, knot2 = x[int(basis[VARIABLE + 1]), start:stop], basis[SIGN + 1], basis[KNOT + 1]
     if basis[DEGREE] == 2.0:
         for i in range(out.size):
-            out[i] = shift + unit * (max(sign * (first[i] - knot), 0.0) * max(sign2 * (second[i] - knot2), 0.0))
+            h, h2 = sign * (first[i] - knot), sign2 * (second[i] - knot2)
+            out[i] = shift + unit * ((h if h > 0.0 else 0.0) * (h2 if h2 > 0.0 else 0.0))
         return
     third, sign3, knot3 = x[int(basis[VARIABLE + 2]), start:stop], basis[SIGN + 2], basis[KNOT + 2]
     for i in range(out.size):
-        hinges = max(sign * (first[i] - knot), 0.0) * max(sign2 * (second[i] - knot2), 0.0)
-        out[i] = shift + unit * (hinges * max(sign3 * (third[i] - knot3), 0.0))
+        h, h2, h3 = sign * (first[i] - knot), sign2 * (second[i] - knot2), sign3 * (third[i] - knot3)
+        hinges = (h if h > 0.0 else 0.0) * (h2 if h2 > 0.0 else 0.0)
+        out[i] = shift + unit * (hinges * (h3 if h3 > 0.0 else 0.0))
 
 
 @compiled()
-def draw_basis(reference, rng, basis, buffer):
-    """A basis from the prior; `MARS` has seen to it that this takes few tries."""
-    while not _try_basis(reference, rng, basis, buffer):
-        pass
+def write_splines(table, sizes, coefficients, bases, x, length, out, begin, end):
+    """Splines on each row of x (d, n), in blocks of rows: out (splines, n), or (1, n) for their mean."""
+    buffer, n = np.empty(SLICE), x.shape[1]
+    share = 1.0 if out.shape[0] == sizes.size else 1.0 / sizes.size
+    last = end * length if end * length < n else n
+    for start in range(begin * length, last, SLICE):
+        stop = start + SLICE if start + SLICE < last else last
+        column = buffer[: stop - start]
+        for which in range(sizes.size):
+            line = out[which if out.shape[0] == sizes.size else 0, start:stop]
+            constant = share * coefficients[which, 0]
+            if which == 0 or out.shape[0] == sizes.size:
+                for i in range(line.size):
+                    line[i] = 0.0
+            for i in range(line.size):
+                line[i] += constant
+            for m in range(sizes[which]):
+                coefficient = share * coefficients[which, m + 1]
+                fill(table, bases[which, m], x, start, stop, column)
+                for i in range(line.size):
+                    line[i] += coefficient * column[i]
 
 
-@compiled()
-def admissible_share(reference, rng, tries):
-    """Of the bases that are drawn before those with too many zeros are turned down."""
-    basis, buffer, found = np.zeros(WIDTH), np.empty(reference.x.shape[1]), 0
-    for _ in range(tries):
-        found += _try_basis(reference, rng, basis, buffer)
-    return found / tries
+BASES = Table(COLUMNS)
 
 
-@compiled()
-def _try_basis(reference, rng, basis, buffer):
-    for j in range(WIDTH):
-        basis[j] = 0.0
-    basis[DEGREE] = 1 + min(reference.degree - 1, int(reference.degree * rng.random()))
-    for j in range(int(basis[DEGREE])):
-        _draw_hinge(reference, rng, basis, j, j)
-    return _admit(reference, basis, buffer)
+@BASES.entry(NUMBER, GENERATOR)
+def uniform(rng):
+    """One number from [0, 1): where it is asked for, its code would be repeated each time."""
+    return rng.random()
 
 
-@compiled()
-def vary_basis(reference, rng, basis, buffer):
-    """Step with a knot, draw a hinge anew, add one or drop one; returns whether that is possible and admissible.
-
-    Each is as probable as its reverse under the prior. A step begins at any of the rows that have the value of the
-    knot, just as the prior gives that value so many chances. To add a hinge, one of d - J variables is drawn, a sign
-    and a knot; to drop it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more
-    hinge.
-    """
-    rows, degree, how = buffer.size, int(basis[DEGREE]), rng.random()
-    j = min(degree - 1, int(degree * rng.random()))
-    if how < STEP:
-        values = reference.sorted[int(basis[VARIABLE + j])]
-        low, high = np.searchsorted(values, basis[KNOT + j], "left"), np.searchsorted(values, basis[KNOT + j], "right")
-        rank = low + min(high - low - 1, int((high - low) * rng.random()))
-        step = 1 + int(rows * 0.5 ** (1 + int(SCALES * rng.random())) * rng.random())
-        rank += step if rng.random() < 0.5 else -step
-        if rank < 0 or rank >= rows:
-            return False
-        basis[KNOT + j] = values[rank]
-    elif how < REDRAW:
-        _draw_hinge(reference, rng, basis, j, degree)
-    elif how < ADD:
-        if degree == reference.degree:
-            return False
-        _draw_hinge(reference, rng, basis, degree, degree)
-        basis[DEGREE] = degree + 1
-    else:
-        if degree == 1:
-            return False
-        for part in (VARIABLE, SIGN, KNOT):
-            basis[part + j], basis[part + degree - 1] = basis[part + degree - 1], 0.0
-        basis[DEGREE] = degree - 1
-    return _admit(reference, basis, buffer)
-
-
-@compiled()
-def _draw_hinge(reference, rng, basis, j, others):
-    """The j-th hinge from the prior, in a variable that the first `others`, but for itself, do not have."""
-    d, rows = reference.x.shape
-    taken = True
-    while taken:
-        variable = min(d - 1, int(d * rng.random()))
-        taken = False
-        for other in range(others):
-            taken = taken or (other != j and basis[VARIABLE + other] == variable)
-    basis[VARIABLE + j] = variable
-    basis[SIGN + j] = 1.0 if rng.random() < 0.5 else -1.0
-    basis[KNOT + j] = reference.x[variable, min(rows - 1, int(rows * rng.random()))]
-
-
-@compiled()
-def _admit(reference, basis, buffer):
+@BASES.entry(TRUTH, REFERENCE, COLUMN, COLUMN)
+def _admit(table, reference, basis, buffer):
     """Whether enough reference rows are not zero; if so, set the mean and the sd of the basis."""
     rows = buffer.size
     basis[MEAN], basis[SD] = 0.0, 1.0
-    fill(basis, reference.x, 0, rows, buffer)
+    fill(table, basis, reference.x, 0, rows, buffer)
     total, squares, positive = 0.0, 0.0, 0
     for i in range(rows):
         total += buffer[i]
@@ -176,38 +146,85 @@ def _admit(reference, basis, buffer):
     return True
 
 
-@compiled()
-def _add(splines, which, share, x, start, stop, buffer, out):
-    """Add a share of one spline on the rows start..stop to out."""
-    constant = share * splines.coefficients[which, 0]
-    for i in range(out.size):
-        out[i] += constant
-    for m in range(splines.sizes[which]):
-        column, coefficient = buffer[: out.size], share * splines.coefficients[which, m + 1]
-        fill(splines.bases[which, m], x, start, stop, column)
-        for i in range(out.size):
-            out[i] += coefficient * column[i]
+@BASES.entry(NOTHING, MATRIX, GENERATOR, COLUMN, INTEGER, INTEGER)
+def _draw_hinge(table, x, rng, basis, j, others):
+    """The j-th hinge from the prior, in a variable that the first `others`, but for itself, do not have."""
+    d, rows = x.shape
+    taken, variable = True, 0
+    while taken:
+        variable = int(d * uniform(table, rng))
+        taken = False
+        for other in range(others):
+            taken = taken or (other != j and basis[VARIABLE + other] == variable)
+    basis[VARIABLE + j] = variable
+    basis[SIGN + j] = 1.0 if uniform(table, rng) < 0.5 else -1.0
+    basis[KNOT + j] = x[variable, int(rows * uniform(table, rng))]
+
+
+@BASES.entry(TRUTH, REFERENCE, GENERATOR, COLUMN, COLUMN)
+def try_basis(table, reference, rng, basis, buffer):
+    """A basis from the prior, if it is admissible, which it returns."""
+    for j in range(WIDTH):
+        basis[j] = 0.0
+    degree = 1 + int(reference.degree * uniform(table, rng))
+    basis[DEGREE] = degree
+    for j in range(degree):
+        _draw_hinge(table, reference.x, rng, basis, j, j)
+    return _admit(table, reference, basis, buffer)
+
+
+@BASES.entry(TRUTH, REFERENCE, GENERATOR, COLUMN, COLUMN)
+def vary_basis(table, reference, rng, basis, buffer):
+    """Step with a knot, draw a hinge anew, add one or drop one; returns whether that is possible and admissible.
+
+    Each is as probable as its reverse under the prior. A step begins at any of the rows that have the value of the
+    knot, just as the prior gives that value so many chances. To add a hinge, one of d - J variables is drawn, a sign
+    and a knot; to drop it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more
+    hinge.
+    """
+    rows, degree, how = buffer.size, int(basis[DEGREE]), uniform(table, rng)
+    j = int(degree * uniform(table, rng))
+    if how < STEP:
+        values, knot, low, high = reference.sorted[int(basis[VARIABLE + j])], basis[KNOT + j], 0, rows
+        while low < high:
+            middle = (low + high) >> 1
+            if values[middle] < knot:
+                low = middle + 1
+            else:
+                high = middle
+        while high < rows and values[high] == knot:
+            high += 1
+        rank = low + int((high - low) * uniform(table, rng))
+        reach = 0.5 * rows
+        for _ in range(int(SCALES * uniform(table, rng))):
+            reach *= 0.5
+        step = 1 + int(reach * uniform(table, rng))
+        rank += step if uniform(table, rng) < 0.5 else -step
+        if rank < 0 or rank >= rows:
+            return False
+        basis[KNOT + j] = values[rank]
+    elif how < REDRAW:
+        _draw_hinge(table, reference.x, rng, basis, j, degree)
+    elif how < ADD:
+        if degree == reference.degree:
+            return False
+        _draw_hinge(table, reference.x, rng, basis, degree, degree)
+        basis[DEGREE] = degree + 1
+    else:
+        if degree == 1:
+            return False
+        last = degree - 1
+        basis[VARIABLE + j], basis[VARIABLE + last] = basis[VARIABLE + last], 0.0
+        basis[SIGN + j], basis[SIGN + last] = basis[SIGN + last], 0.0
+        basis[KNOT + j], basis[KNOT + last] = basis[KNOT + last], 0.0
+        basis[DEGREE] = last
+    return _admit(table, reference, basis, buffer)
 
 
 @compiled()
-def mean_spline(splines, x, length, out, begin, end):
-    """The mean of some splines on each row of x (d, n), in blocks of rows."""
-    buffer, last = np.empty(SLICE), min(out.size, end * length)
-    for start in range(begin * length, last, SLICE):
-        stop = min(last, start + SLICE)
-        for i in range(start, stop):
-            out[i] = 0.0
-        for which in range(splines.sizes.size):
-            _add(splines, which, 1.0 / splines.sizes.size, x, start, stop, buffer, out[start:stop])
-
-
-@compiled()
-def each_spline(splines, x, out, begin, end):
-    """Every spline from begin to end on each row: out (splines, n)."""
-    buffer = np.empty(SLICE)
-    for which in range(begin, end):
-        for start in range(0, out.shape[1], SLICE):
-            stop = min(out.shape[1], start + SLICE)
-            for i in range(start, stop):
-                out[which, i] = 0.0
-            _add(splines, which, 1.0, x, start, stop, buffer, out[which, start:stop])
+def admissible_share(table, reference, rng, tries):
+    """Of the bases that are drawn before those with too many zeros are turned down."""
+    basis, buffer, found = np.zeros(WIDTH), np.empty(reference.x.shape[1]), 0
+    for _ in range(tries):
+        found += try_basis(table, reference, rng, basis, buffer)
+    return found / tries

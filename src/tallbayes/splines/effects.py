@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
 from tallbayes.splines.basis import DEGREE, KNOT, MEAN, MOST, SD, SIGN, VARIABLE, Reference, Splines
 
 Array = NDArray[np.float64]
@@ -19,32 +18,17 @@ Array = NDArray[np.float64]
 SUBSETS = 1 << MOST  # of the hinges of a basis
 
 
-@compiled()
-def subset_means(x, bases, out):
+def subset_means(x: Array, bases: Array, out: Array) -> None:
     """out (bases, SUBSETS): means over rows x (d, n) of the products of a basis's hinges, for each set of them."""
-    n = x.shape[1]
-    hinges = np.ones((MOST, n))
-    for b in range(bases.shape[0]):
-        degree = int(bases[b, DEGREE])
-        for j in range(MOST):
-            for i in range(n):
-                hinges[j, i] = 1.0
-            if j < degree:
-                column, sign, knot = x[int(bases[b, VARIABLE + j])], bases[b, SIGN + j], bases[b, KNOT + j]
-                for i in range(n):
-                    hinges[j, i] = max(sign * (column[i] - knot), 0.0)
-        for subset in range(SUBSETS):
-            total = 0.0
-            if subset >= 1 << degree:
-                out[b, subset] = 0.0
-                continue
-            for i in range(n):
-                product = 1.0
-                for j in range(MOST):
-                    if (subset >> j) & 1:
-                        product *= hinges[j, i]
-                total += product
-            out[b, subset] = total / n
+    products = np.ones((SUBSETS, x.shape[1]))
+    out[:] = 0.0
+    for basis, means in zip(bases, out, strict=True):
+        degree = int(basis[DEGREE])
+        for j in range(degree):
+            column, sign, knot = x[int(basis[VARIABLE + j])], basis[SIGN + j], basis[KNOT + j]
+            before = 1 << j  # sets without this hinge; as many have it
+            np.multiply(products[:before], np.maximum(sign * (column - knot), 0.0), out=products[before : 2 * before])
+        means[: 1 << degree] = products[: 1 << degree].mean(1)
 
 
 def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tuple[Array, ...]) -> Array:

@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
+from tallbayes.families.compiled import inside
+from tallbayes.splines.sheet import SHEETS
 
 Array = NDArray[np.float64]
 
@@ -47,41 +49,45 @@ class Gaussian(NamedTuple):
         return cls(np.zeros(most + 1), np.zeros((most + 1, most + 1)), np.zeros(most + 1))
 
 
-@compiled()
-def put_column(sheet, columns, size, j, column, products, spare):
+PRODUCTS, GAUSSIAN = struct(Products, MATRIX, COLUMN), struct(Gaussian, COLUMN, MATRIX, COLUMN)
+JOINT = Table(SHEETS)
+
+
+@JOINT.entry(NOTHING, COLUMN, COLUMN, MATRIX, INTEGER, INTEGER, COLUMN, PRODUCTS, COLUMN)
+def put_column(curvature, pull, columns, size, j, column, products, spare):
     """Column j of `size` is this one: its products with all others, and with itself."""
+    gram, slope = products.gram, 0.0
     for i in range(spare.size):
-        spare[i] = sheet.curvature[i] * column[i]
-    slope = 0.0
+        spare[i] = curvature[i] * column[i]
     for i in range(spare.size):
-        slope += sheet.pull[i] * column[i]
+        slope += pull[i] * column[i]
     products.slope[j] = slope
     for other in range(size):
         own, total = column if other == j else columns[other], 0.0
         for i in range(spare.size):
             total += spare[i] * own[i]
-        products.gram[j, other] = total
-        products.gram[other, j] = total
+        gram[j, other] = total
+        gram[other, j] = total
 
 
-@compiled()
+@JOINT.entry(NOTHING, INTEGER, INTEGER, PRODUCTS)
 def take_column(size, j, products):
     """Column j of `size` goes, and the last takes its place."""
-    last = size - 1
-    products.slope[j] = products.slope[last]
+    last, gram, slope = size - 1, products.gram, products.slope
+    slope[j] = slope[last]
     for other in range(last):
-        products.gram[j, other] = products.gram[last, other]
-        products.gram[other, j] = products.gram[other, last]
-    products.gram[j, j] = products.gram[last, last]
+        gram[j, other] = gram[last, other]
+        gram[other, j] = gram[other, last]
+    gram[j, j] = gram[last, last]
 
 
-@compiled()
+@JOINT.entry(TRUTH, PRODUCTS, INTEGER, NUMBER, NUMBER, GAUSSIAN)
 def find(products, size, intercept_precision, precision, gaussian):
     """Mean and factor of q for `size` coefficients; returns whether H could be factored."""
-    factor, mean = gaussian.factor, gaussian.mean
+    factor, mean, gram, slope = gaussian.factor, gaussian.mean, products.gram, products.slope
     for i in range(size):
         for j in range(i + 1):
-            total = products.gram[i, j]
+            total = gram[i, j]
             if i == j:
                 total += intercept_precision if i == 0 else precision
             for m in range(j):
@@ -93,7 +99,7 @@ def find(products, size, intercept_precision, precision, gaussian):
             else:
                 return False
     for i in range(size):
-        total = products.slope[i]
+        total = slope[i]
         for m in range(i):
             total -= factor[i, m] * mean[m]
         mean[i] = total / factor[i, i]
@@ -101,7 +107,7 @@ def find(products, size, intercept_precision, precision, gaussian):
     return True
 
 
-@compiled()
+@inside()
 def _solve_upper(factor, size, b):
     """b = L'^-1 b."""
     for back in range(size):
@@ -112,24 +118,31 @@ def _solve_upper(factor, size, b):
         b[i] = total / factor[i, i]
 
 
-@compiled()
+@JOINT.entry(NUMBER, GAUSSIAN, INTEGER, NUMBER, COLUMN)
 def log_q(gaussian, size, wide, b):
     """Log density of q, without (2 pi)^(-size/2)."""
-    factor, squares, determinant = gaussian.factor, 0.0, 0.0
+    factor, mean, squares, determinant = gaussian.factor, gaussian.mean, 0.0, 0.0
     for j in range(size):
         total = 0.0
         for i in range(j, size):
-            total += factor[i, j] * (b[i] - gaussian.mean[i])
+            total += factor[i, j] * (b[i] - mean[i])
         squares += total * total
         determinant += math.log(factor[j, j])
     return determinant - 0.5 * size * math.log(wide) - 0.5 * squares / wide
 
 
-@compiled()
-def draw(gaussian, size, wide, rng, out):
+@JOINT.entry(NUMBER, GENERATOR)
+def normal(rng):
+    """One number from N(0, 1): where it is asked for, its code would be repeated each time."""
+    return rng.standard_normal()
+
+
+@JOINT.entry(NOTHING, GAUSSIAN, INTEGER, NUMBER, GENERATOR, COLUMN)
+def draw(table, gaussian, size, wide, rng, out):
     """Coefficients from q."""
+    mean, spare = gaussian.mean, gaussian.spare
     for j in range(size):
-        gaussian.spare[j] = math.sqrt(wide) * rng.standard_normal()
-    _solve_upper(gaussian.factor, size, gaussian.spare)
+        spare[j] = math.sqrt(wide) * normal(table, rng)
+    _solve_upper(gaussian.factor, size, spare)
     for j in range(size):
-        out[j] = gaussian.mean[j] + gaussian.spare[j]
+        out[j] = mean[j] + spare[j]

@@ -23,7 +23,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.splines.basis import MOST, WIDTH, Reference, Splines, admissible_share
+from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
 
 Array = NDArray[np.float64]
@@ -151,7 +151,8 @@ class MARS:
         """Refuse or warn where the reference rows leave nothing, or little, to choose bases from."""
         x, rows = self.reference.x, self.reference.x.shape[1]
         same = [name for name, column in zip(self.names, x, strict=True) if np.ptp(column) == 0]
-        if len(same) == len(self.names) or admissible_share(self.reference, rng, TRIES) < ADMISSIBLE:
+        none = len(same) == len(self.names)
+        if none or admissible_share(BASES.addresses, self.reference, rng, TRIES) < ADMISSIBLE:
             raise ValueError(
                 f"hardly any basis has {self.reference.fewest} of {rows:,} reference rows that are not zero; values "
                 "hardly differ: raise reference, lower min_rows, or drop variables that are almost constant"

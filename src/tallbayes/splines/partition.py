@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, exp_negative, log1p_unit
+from tallbayes.families.compiled import compiled, exp_negative, inside, log1p_unit
 from tallbayes.rows.subsample import scattered
 
 Array = NDArray[np.float64]
@@ -69,7 +69,8 @@ class Partition:
         number[present] = np.arange(present.size)
         self.outcome, self.codes = (present % 2).astype(float), number[keys]
         center = np.stack([np.bincount(keys, column, size.size)[present] / size[present] for column in x])
-        distance = _squared_distances(x, unit, self.codes, center)
+        distance = np.zeros(y.size)
+        _squared_distances(x, unit, self.codes, center, distance)
         rng, total = np.random.default_rng(seed), max(float(distance.sum()), np.finfo(float).tiny)
         measure = EVENLY / y.size + (1 - EVENLY) * distance / total
         ends = np.cumsum(measure)
@@ -86,7 +87,7 @@ class Partition:
             self._count(eta.size)
         top, total, mean = np.full(a, -np.inf), np.zeros(a), np.zeros(a)
         center = np.zeros((self._x.shape[0], a))
-        _gather(self._x, self._y, eta, self.codes, top, total, mean, center)
+        _gather(self._x, self._y, eta, self.codes, top, total, mean, center, np.empty(eta.size))
         sign = 2 * self.outcome - 1
         return PseudoRows(center, self.outcome, np.exp(top + np.log(total) + np.logaddexp(0, sign * mean)), mean)
 
@@ -100,54 +101,60 @@ def _unit(column: Array) -> float:
     return 1 / scale if scale > 0 else 0.0
 
 
-@compiled()
-def cut(x, unit, cells):
+def cut(x: Array, unit: Array, cells: int) -> NDArray[np.int64]:
     """The cell of each row; there are at most so many."""
     n = x.shape[1]
-    order = np.arange(n)
-    start, stop = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
-    gain, column, middle = np.zeros(cells), np.zeros(cells, np.int64), np.zeros(cells)
-    stop[0], made = n, 1
-    gain[0], column[0], middle[0] = _widest(x, unit, order)
-    while made < cells:
-        cell = int(np.argmax(gain[:made]))
-        if not gain[cell] > 0.0:
-            break
-        values, rows = x[column[cell]], order[start[cell] : stop[cell]]
-        low, high = 0, rows.size
-        while low < high:
-            if values[rows[low]] < middle[cell]:
-                low += 1
-            else:
-                high -= 1
-                rows[low], rows[high] = rows[high], rows[low]
-        if low == 0 or low == rows.size:  # all but equal
-            gain[cell] = 0.0
-            continue
-        start[made], stop[made] = start[cell] + low, stop[cell]
-        stop[cell] = start[made]
-        for half in (cell, made):
-            gain[half], column[half], middle[half] = _widest(x, unit, order[start[half] : stop[half]])
-        made += 1
-    found = np.empty(n, np.int64)
-    for cell in range(made):
-        for i in range(start[cell], stop[cell]):
-            found[order[i]] = cell
+    found, ends = np.empty(n, np.int64), np.zeros((2, cells), np.int64)
+    ends[1, 0] = n
+    _cut(x, unit, np.arange(n), ends, np.full(cells, -1.0), np.zeros(cells, np.int64), np.zeros(cells), found)
     return found
 
 
 @compiled()
-def _widest(x, unit, rows):
+def _cut(x, unit, order, ends, gain, column, middle, found):
+    """Cells have rows order[start..stop]; gain is below zero where a cell has still to be measured."""
+    start, stop, cell, made = ends[0], ends[1], 0, 1
+    while made < gain.size:
+        for side in range(2):
+            half = cell if side == 0 else made - 1
+            if gain[half] < 0.0:
+                gain[half], column[half], middle[half] = _widest(x, unit, order, start[half], stop[half])
+        cell = 0
+        for other in range(1, made):
+            cell = other if gain[other] > gain[cell] else cell
+        if not gain[cell] > 0.0:
+            break
+        values, low, high = x[column[cell]], start[cell], stop[cell]
+        while low < high:
+            if values[order[low]] < middle[cell]:
+                low += 1
+            else:
+                high -= 1
+                order[low], order[high] = order[high], order[low]
+        if low == start[cell] or low == stop[cell]:  # all but equal
+            gain[cell] = 0.0
+            continue
+        start[made], stop[made], stop[cell] = low, stop[cell], low
+        gain[cell], gain[made] = -1.0, -1.0
+        made += 1
+    for cell in range(made):
+        for i in range(start[cell], stop[cell]):
+            found[order[i]] = cell
+
+
+@inside()
+def _widest(x, unit, order, start, stop):
     """The largest sum of squares of a column on some rows, the column, and its mean."""
     best, which, where = 0.0, 0, 0.0
     for j in range(x.shape[0]):
-        base, mean = x[j, rows[0]], 0.0
-        for i in rows:
-            mean += x[j, i] - base
-        mean = base + mean / rows.size
+        base, mean = x[j, order[start]], 0.0
+        for i in range(start, stop):
+            mean += x[j, order[i]] - base
+        mean = base + mean / (stop - start)
         squares = 0.0
-        for i in rows:
-            squares += (x[j, i] - mean) ** 2
+        for i in range(start, stop):
+            apart = x[j, order[i]] - mean
+            squares += apart * apart
         squares *= unit[j] * unit[j]
         if squares > LARGER * best:
             best, which, where = squares, j, mean
@@ -155,24 +162,23 @@ def _widest(x, unit, rows):
 
 
 @compiled()
-def _squared_distances(x, unit, codes, center):
-    """Of each row from the mean of its cell and outcome."""
-    out = np.zeros(codes.size)
+def _squared_distances(x, unit, codes, center, out):
+    """Add to `out` those of each row from the mean of its cell and outcome."""
     for j in range(x.shape[0]):
         for i in range(codes.size):
-            out[i] += ((x[j, i] - center[j, codes[i]]) * unit[j]) ** 2
-    return out
+            apart = (x[j, i] - center[j, codes[i]]) * unit[j]
+            out[i] += apart * apart
 
 
 @compiled()
-def _gather(x, y, eta, codes, top, total, mean, center):
-    """Sums over the rows of each pseudo-row, with weights w_i over the largest of them."""
+def _gather(x, y, eta, codes, top, total, mean, center, share):
+    """Sums over the rows of each pseudo-row, with weights w_i over the largest of them; `share` is room for w_i."""
     n = y.size
-    share = np.empty(n)
     for i in range(n):
         wrong = eta[i] if y[i] < 0.5 else -eta[i]
-        share[i] = min(wrong, 0.0) - log1p_unit(exp_negative(-abs(wrong)))
-        top[codes[i]] = max(top[codes[i]], share[i])
+        share[i] = (wrong if wrong < 0.0 else 0.0) - log1p_unit(exp_negative(-abs(wrong)))
+        if share[i] > top[codes[i]]:
+            top[codes[i]] = share[i]
     for i in range(n):
         share[i] = math.exp(share[i] - top[codes[i]])
         total[codes[i]] += share[i]

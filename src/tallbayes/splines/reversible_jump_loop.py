@@ -13,12 +13,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
-from tallbayes.splines.basis import WIDTH, Reference, draw_basis, vary_basis
-from tallbayes.splines.joint import Gaussian, Products, draw, find, log_q, put_column, take_column
-from tallbayes.splines.sheet import aim, fill_sheet, log_likelihood, steepest
+from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, INTEGERS, MATRIX, NUMBER, Table, struct
+from tallbayes.families.addresses import NOTHING as VOID
+from tallbayes.families.compiled import LEAN, compiled, inside
+from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, try_basis, uniform, vary_basis
+from tallbayes.splines.joint import (
+    GAUSSIAN,
+    JOINT,
+    PRODUCTS,
+    Gaussian,
+    Products,
+    draw,
+    find,
+    log_q,
+    normal,
+    put_column,
+    take_column,
+)
+from tallbayes.splines.sheet import SHEET, Sheet, aim, fill_sheet, log_likelihood, steepest
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 BIRTH, DEATH, CHANGE, VARY, COEFFICIENTS, SCALE = 0, 1, 2, 3, 4, 5  # kinds of moves
 KINDS = 6
@@ -68,6 +83,7 @@ class Proposal(NamedTuple):
     products: Products  # after it, if all coefficients are proposed together
     eta: Array  # (a,) after it
     facts: Array  # (3,) log prior times proposal ratio, log-likelihood of the sheet after it, lambda after it
+    aimed: Array  # (2,) mode and curvature of one coefficient
     gaussian: Gaussian
     spare: Array  # (a,)
     buffer: Array  # (reference rows,)
@@ -76,36 +92,57 @@ class Proposal(NamedTuple):
     def empty(cls, most: int, a: int, reference: int) -> Proposal:
         """Room for one."""
         found = (np.zeros(most + 1), np.zeros(a), Products.empty(most), np.zeros(a), np.zeros(3))
-        room = (Gaussian.empty(most), np.zeros(a), np.zeros(reference))
+        room = (np.zeros(2), Gaussian.empty(most), np.zeros(a), np.zeros(reference))
         return cls(np.zeros(3, np.int64), np.zeros(WIDTH), *found, *room)
 
 
-@compiled()
-def copy_place(here, there):
+LAW = struct(Law, REFERENCE, COLUMN, NUMBER, NUMBER, NUMBER, COLUMN, NUMBER, NUMBER, NUMBER)
+PLACE = struct(Place, COLUMN, COLUMN, MATRIX, MATRIX, PRODUCTS, COLUMN, COLUMN)
+PROPOSAL = struct(
+    Proposal, INTEGERS, COLUMN, COLUMN, COLUMN, PRODUCTS, COLUMN, COLUMN, COLUMN, GAUSSIAN, COLUMN, COLUMN
+)
+MOVES = Table(JOINT)
+
+
+def copy_place(here: Place, there: Place) -> None:
     """Make `there` the same place."""
     size = int(here.head[0]) + 1
-    there.head[:] = here.head
-    there.coefficients[:] = here.coefficients
-    there.bases[:] = here.bases
     there.columns[:size] = here.columns[:size]
-    _copy_products(here.products, there.products)
-    there.eta[:] = here.eta
-    there.value[:] = here.value
+    for name in ("head", "coefficients", "bases", "eta", "value"):
+        getattr(there, name)[:] = getattr(here, name)
+    for mine, own in zip(here.products, there.products, strict=True):
+        own[:] = mine
 
 
-@compiled()
+@MOVES.entry(VOID, COLUMN, COLUMN)
+def _copy(here, there):
+    for i in range(there.size):
+        there[i] = here[i]
+
+
+@MOVES.entry(VOID, COLUMN, NUMBER, COLUMN, COLUMN)
+def _shift(eta, step, column, out):
+    """out = eta + step x column."""
+    for i in range(out.size):
+        out[i] = eta[i] + step * column[i]
+
+
+@MOVES.entry(VOID, PRODUCTS, PRODUCTS)
 def _copy_products(here, there):
-    there.gram[:] = here.gram
-    there.slope[:] = here.slope
+    mine, own = here.gram, there.gram
+    for i in range(mine.shape[0]):
+        there.slope[i] = here.slope[i]
+        for j in range(mine.shape[1]):
+            own[i, j] = mine[i, j]
 
 
-@compiled()
+@inside()
 def log_normal(x, mean, variance):
     """Log density, without its constant 2 pi."""
     return -0.5 * (x - mean) ** 2 / variance - 0.5 * math.log(variance)
 
 
-@compiled()
+@inside()
 def log_prior(law, coefficients, size, precision):
     """Of the first `size` coefficients, without (2 pi)^(-size/2)."""
     total = log_normal(coefficients[0], 0.0, law.intercept_sd**2)
@@ -114,19 +151,117 @@ def log_prior(law, coefficients, size, precision):
     return total
 
 
-@compiled()
-def propose(sheet, law, place, rng, proposal, log_uniform):
+@MOVES.entry(VOID, SHEET, PLACE, INTEGER, INTEGER, INTEGER, PROPOSAL)
+def _change_products(table, sheet, place, kind, slot, k, proposal):
+    """The products after a move."""
+    products = proposal.products
+    _copy_products(table, place.products, products)
+    if kind == DEATH:
+        take_column(table, k + 1, slot + 1, products)
+    elif kind != COEFFICIENTS:
+        size, j = k + 2 if kind == BIRTH else k + 1, slot + 1
+        put_column(
+            table, sheet.curvature, sheet.pull, place.columns, size, j, proposal.column, products, proposal.spare
+        )
+
+
+@MOVES.entry(VOID, COLUMN, MATRIX, COLUMN, INTEGER, INTEGER, INTEGER, COLUMN, COLUMN)
+def _predict(offset, columns, new, own, stead, size, coefficients, eta):
+    """The linear predictor with these `size` coefficients, where column `own` is the new one, or another in its stead.
+
+    Without either, `own` is none of the columns.
+    """
+    for i in range(eta.size):
+        eta[i] = offset[i]
+    for j in range(size):
+        column = columns[j]
+        if j == own:
+            column = columns[stead] if stead > 0 else new
+        coefficient = coefficients[j]
+        for i in range(eta.size):
+            eta[i] += coefficient * column[i]
+
+
+@MOVES.entry(VOID, SHEET, LAW, PLACE, INTEGER, INTEGER, INTEGER, GENERATOR, PROPOSAL, NUMBER)
+def _together(table, sheet, law, place, kind, slot, k, rng, proposal, log_ratio):
+    """All coefficients, from the Gaussian at the sheet's reference."""
+    precision, gaussian, new = place.head[1], proposal.gaussian, proposal.coefficients
+    size = k + 2 if kind == BIRTH else (k if kind == DEATH else k + 1)
+    tight = law.intercept_sd**-2
+    if not find(table, place.products, k + 1, tight, precision, gaussian):
+        proposal.kind[0] = NOTHING
+        return
+    log_ratio += log_q(table, gaussian, k + 1, law.wide, place.coefficients)
+    log_ratio -= log_prior(law, place.coefficients, k + 1, precision)
+    _change_products(table, sheet, place, kind, slot, k, proposal)
+    if not find(table, proposal.products, size, tight, precision, gaussian):
+        proposal.kind[0] = NOTHING
+        return
+    draw(table, gaussian, size, law.wide, rng, new)
+    log_ratio -= log_q(table, gaussian, size, law.wide, new)
+    log_ratio += log_prior(law, new, size, precision)
+    own, stead = -1 if kind == COEFFICIENTS else slot + 1, k if kind == DEATH else 0
+    _predict(table, sheet.offset, place.columns, proposal.column, own, stead, size, new, proposal.eta)
+    proposal.kind[2] = 1
+    proposal.facts[0] = log_ratio
+    proposal.facts[1] = log_likelihood(table, sheet.y, sheet.weights, proposal.eta)
+
+
+@MOVES.entry(VOID, SHEET, LAW, PLACE, INTEGER, INTEGER, INTEGER, GENERATOR, PROPOSAL, NUMBER, NUMBER)
+def _alone(table, sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform):
+    """One coefficient, from the sheet's posterior of it given the others, or by a walk."""
+    y, weights, spare, eta, facts = sheet.y, sheet.weights, proposal.spare, proposal.eta, proposal.facts
+    j = int((k + 1) * uniform(table, rng)) if kind == COEFFICIENTS else slot + 1
+    variance, old = law.intercept_sd**2 if j == 0 else 1.0 / place.head[1], place.coefficients[j]
+    live, aimed, sd = place.columns[j if kind != BIRTH else 0], proposal.aimed, math.sqrt(variance)
+    if kind == COEFFICIENTS and law.walk > 0.0:
+        step = law.walk * normal(table, rng)
+        proposal.coefficients[j] = old + step
+        _shift(table, place.eta, step, live, eta)
+        facts[0] = log_normal(old + step, 0.0, variance) - log_normal(old, 0.0, variance)
+        facts[1] = log_likelihood(table, y, weights, eta)
+        return
+    if kind == BIRTH:
+        _copy(table, place.eta, spare)
+    else:
+        _shift(table, place.eta, -old, live, spare)
+        log_ratio -= log_normal(old, 0.0, variance)
+    if kind == DEATH:
+        proposal.coefficients[j] = place.coefficients[k]
+        _copy(table, spare, eta)
+    else:
+        column = live if kind == COEFFICIENTS else proposal.column
+        aim(table, y, weights, spare, column, sd, aimed)
+        new = aimed[0] + math.sqrt(law.wide / aimed[1]) * normal(table, rng)
+        proposal.coefficients[j] = new
+        _shift(table, spare, new, column, eta)
+        log_ratio += log_normal(new, 0.0, variance) - log_normal(new, aimed[0], law.wide / aimed[1])
+    facts[1] = log_likelihood(table, y, weights, eta)
+    if kind != BIRTH and kind != COEFFICIENTS:
+        # No density of the old one is larger than this, since no curvature is larger than `steepest`.
+        largest = 0.5 * math.log(steepest(table, y.size, weights, live, sd) / law.wide)
+        if log_ratio + largest + facts[1] - place.value[0] <= log_uniform:
+            facts[0] = -np.inf
+            return
+        aim(table, y, weights, spare, live, sd, aimed)
+    if kind != BIRTH:  # where no basis moves, old and new have the same density
+        log_ratio += log_normal(old, aimed[0], law.wide / aimed[1])
+    facts[0] = log_ratio
+
+
+@MOVES.entry(VOID, SHEET, LAW, PLACE, GENERATOR, PROPOSAL, NUMBER)
+def propose_move(table, sheet, law, place, rng, proposal, log_uniform):
     """Fill in a proposal. Everything but the likelihood is in facts[0]; all of the sheet's is in facts[1].
 
     Where the sheet turns down what has a log ratio of at most `log_uniform`, work that could not change that is left
     out, and facts[0] is -inf.
     """
-    k, precision, most = int(place.head[0]), place.head[1], place.bases.shape[0]
-    u, kind, slot = rng.random(), BIRTH, 0
+    k, precision, basis, what = int(place.head[0]), place.head[1], proposal.basis, proposal.kind
+    u, kind, slot = uniform(table, rng), BIRTH, 0
     while kind < SCALE and u >= law.moves[kind]:
         kind += 1
-    proposal.coefficients[:] = place.coefficients
-    proposal.kind[0], proposal.kind[1], proposal.kind[2] = kind, slot, 0
+    _copy(table, place.coefficients, proposal.coefficients)
+    what[0], what[1], what[2] = kind, slot, 0
     proposal.facts[0], proposal.facts[1], proposal.facts[2] = 0.0, place.value[0], precision
     if kind == SCALE:
         squares = 0.0
@@ -134,179 +269,131 @@ def propose(sheet, law, place, rng, proposal, log_uniform):
             squares += place.coefficients[j] ** 2
         proposal.facts[2] = rng.standard_gamma(law.shape + 0.5 * k) / (law.rate + 0.5 * squares)
         return
-    together = rng.random() < law.joint
+    together = uniform(table, rng) < law.joint
     if kind != COEFFICIENTS:
-        if (kind == BIRTH and k == most) or (kind != BIRTH and k == 0):
-            proposal.kind[0] = NOTHING
+        if (kind == BIRTH and k == place.bases.shape[0]) or (kind != BIRTH and k == 0):
+            what[0] = NOTHING
             return
-        slot = k if kind == BIRTH else min(k - 1, int(k * rng.random()))
-        proposal.kind[1] = slot
+        slot = k if kind == BIRTH else int(k * uniform(table, rng))
+        what[1] = slot
+        if kind == VARY:
+            _copy(table, place.bases[slot], basis)
+            if not vary_basis(table, law.reference, rng, basis, proposal.buffer):
+                what[0] = NOTHING
+                return
+        elif kind != DEATH:
+            while not try_basis(table, law.reference, rng, basis, proposal.buffer):
+                pass  # `MARS` has seen to it that this takes few tries
         if kind != DEATH:
-            if kind == VARY:
-                proposal.basis[:] = place.bases[slot]
-                if not vary_basis(law.reference, rng, proposal.basis, proposal.buffer):
-                    proposal.kind[0] = NOTHING
-                    return
-            else:
-                draw_basis(law.reference, rng, proposal.basis, proposal.buffer)
-            fill_sheet(sheet, proposal.basis, proposal.column)
+            fill_sheet(table, sheet.x, sheet.partner, basis, proposal.column)
     grown = (1 if kind == BIRTH else 0) - (1 if kind == DEATH else 0)
     log_ratio = law.log_k[k + grown] - law.log_k[k]
     if together and not (kind == COEFFICIENTS and law.walk > 0.0):
-        if not find(place.products, k + 1, law.intercept_sd**-2, precision, proposal.gaussian):
-            proposal.kind[0] = NOTHING
-            return
-        log_ratio += log_q(proposal.gaussian, k + 1, law.wide, place.coefficients)
-        log_ratio -= log_prior(law, place.coefficients, k + 1, precision)
-        _change_products(sheet, place, kind, slot, k, proposal)
-        if not find(proposal.products, k + 1 + grown, law.intercept_sd**-2, precision, proposal.gaussian):
-            proposal.kind[0] = NOTHING
-            return
-        draw(proposal.gaussian, k + 1 + grown, law.wide, rng, proposal.coefficients)
-        log_ratio -= log_q(proposal.gaussian, k + 1 + grown, law.wide, proposal.coefficients)
-        log_ratio += log_prior(law, proposal.coefficients, k + 1 + grown, precision)
-        _predict(sheet, place, kind, slot, k, k + 1 + grown, proposal)
-        proposal.kind[2] = 1
-        proposal.facts[0], proposal.facts[1] = log_ratio, log_likelihood(sheet, proposal.eta)
+        _together(table, sheet, law, place, kind, slot, k, rng, proposal, log_ratio)
     else:
-        _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform)
+        _alone(table, sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform)
     if kind == DEATH:
         proposal.coefficients[k] = 0.0
 
 
-@compiled()
-def _alone(sheet, law, place, kind, slot, k, rng, proposal, log_ratio, log_uniform):
-    """One coefficient, from the sheet's posterior of it given the others, or by a walk."""
-    precision, spare, eta = place.head[1], proposal.spare, proposal.eta
-    j = min(k, int((k + 1) * rng.random())) if kind == COEFFICIENTS else slot + 1
-    variance, old = law.intercept_sd**2 if j == 0 else 1.0 / precision, place.coefficients[j]
-    if kind == COEFFICIENTS and law.walk > 0.0:
-        step = law.walk * rng.standard_normal()
-        proposal.coefficients[j] = old + step
-        for i in range(eta.size):
-            eta[i] = place.eta[i] + step * place.columns[j, i]
-        proposal.facts[0] = log_normal(old + step, 0.0, variance) - log_normal(old, 0.0, variance)
-        proposal.facts[1] = log_likelihood(sheet, eta)
-        return
-    spare[:] = place.eta
-    if kind != BIRTH:
-        for i in range(spare.size):
-            spare[i] -= old * place.columns[j, i]
-        log_ratio -= log_normal(old, 0.0, variance)
-    if kind == DEATH:
-        proposal.coefficients[j] = place.coefficients[k]
-        eta[:] = spare
-    else:
-        column = place.columns[j] if kind == COEFFICIENTS else proposal.column
-        center, bend = aim(sheet, spare, column, math.sqrt(variance))
-        new = center + math.sqrt(law.wide / bend) * rng.standard_normal()
-        proposal.coefficients[j] = new
-        for i in range(eta.size):
-            eta[i] = spare[i] + new * column[i]
-        log_ratio += log_normal(new, 0.0, variance) - log_normal(new, center, law.wide / bend)
-    proposal.facts[1] = log_likelihood(sheet, eta)
-    if kind == COEFFICIENTS:  # the old one has the same density
-        log_ratio += log_normal(old, center, law.wide / bend)
-    elif kind != BIRTH:
-        # No density of the old one is larger than this, since no curvature is larger than `steepest`.
-        largest = 0.5 * math.log(steepest(sheet, place.columns[j], math.sqrt(variance)) / law.wide)
-        if log_ratio + largest + proposal.facts[1] - place.value[0] <= log_uniform:
-            proposal.facts[0] = -np.inf
-            return
-        center, bend = aim(sheet, spare, place.columns[j], math.sqrt(variance))
-        log_ratio += log_normal(old, center, law.wide / bend)
-    proposal.facts[0] = log_ratio
-
-
-@compiled()
-def _change_products(sheet, place, kind, slot, k, proposal):
-    """The products after a move."""
-    products = proposal.products
-    _copy_products(place.products, products)
-    if kind == DEATH:
-        take_column(k + 1, slot + 1, products)
-    elif kind != COEFFICIENTS:
-        size = k + 2 if kind == BIRTH else k + 1
-        put_column(sheet, place.columns, size, slot + 1, proposal.column, products, proposal.spare)
-
-
-@compiled()
-def _predict(sheet, place, kind, slot, k, size, proposal):
-    """The linear predictor after a move with these `size` coefficients."""
-    eta = proposal.eta
-    eta[:] = sheet.offset
-    for j in range(size):
-        own = kind != COEFFICIENTS and j == slot + 1
-        column = place.columns[j]
-        if own:
-            column = place.columns[k] if kind == DEATH else proposal.column
-        coefficient = proposal.coefficients[j]
-        for i in range(eta.size):
-            eta[i] += coefficient * column[i]
-
-
-@compiled()
-def make(sheet, law, place, proposal):
+@MOVES.entry(VOID, SHEET, LAW, PLACE, PROPOSAL)
+def make_move(table, sheet, law, place, proposal):
     """Make a move that was proposed."""
     kind, slot, k = proposal.kind[0], proposal.kind[1], int(place.head[0])
     place.head[1] = proposal.facts[2]
     if kind == SCALE:
         return
-    place.coefficients[:] = proposal.coefficients
-    place.eta[:] = proposal.eta
+    _copy(table, proposal.coefficients, place.coefficients)
+    _copy(table, proposal.eta, place.eta)
     place.value[0] = proposal.facts[1]
     if kind == COEFFICIENTS:
         return
     if law.joint > 0.0:
         if proposal.kind[2] == 0:  # otherwise the proposal has needed them
-            _change_products(sheet, place, kind, slot, k, proposal)
-        _copy_products(proposal.products, place.products)
+            _change_products(table, sheet, place, kind, slot, k, proposal)
+        _copy_products(table, proposal.products, place.products)
     if kind == DEATH:
+        last = place.bases[k - 1]
+        _copy(table, last, place.bases[slot])
+        for j in range(last.size):
+            last[j] = 0.0
+        _copy(table, place.columns[k], place.columns[slot + 1])
         place.head[0] = k - 1
-        place.bases[slot] = place.bases[k - 1]
-        place.bases[k - 1] = 0.0
-        place.columns[slot + 1] = place.columns[k]
         return
     if kind == BIRTH:
         place.head[0] = k + 1
-    place.bases[slot] = proposal.basis
-    place.columns[slot + 1] = proposal.column
+    _copy(table, proposal.basis, place.bases[slot])
+    _copy(table, proposal.column, place.columns[slot + 1])
 
 
-@compiled()
-def explore(sheet, law, place, proposal, steps, rng, tally):
-    """Moves on the sheet alone, each picked at random and decided by its likelihood; tally counts (kind, 2)."""
-    for _ in range(steps):
-        if screen(sheet, law, place, proposal, 1, rng, tally) == 0:
-            tally[proposal.kind[0], 1] += 1
-            make(sheet, law, place, proposal)
-
-
-@compiled()
-def screen(sheet, law, place, proposal, moves, rng, tally):
-    """Propose moves until the sheet lets one pass; returns how many it has turned down before, `moves` if all."""
-    for made in range(moves):
-        log_uniform = math.log(rng.random())
-        propose(sheet, law, place, rng, proposal, log_uniform)
+@compiled(**LEAN)
+def _screen(table, sheet, law, place, proposal, moves, rng, tally, made):
+    """Moves that are picked at random and decided by the sheet; returns at the first that passes, or makes them."""
+    for move in range(moves):
+        log_uniform = math.log(uniform(table, rng))
+        propose_move(table, sheet, law, place, rng, proposal, log_uniform)
         kind = proposal.kind[0]
         if kind != NOTHING:
             tally[kind, 0] += 1
             if log_uniform < proposal.facts[0] + proposal.facts[1] - place.value[0]:
-                return made
+                if not made:
+                    return move
+                tally[kind, 1] += 1
+                make_move(table, sheet, law, place, proposal)
     return moves
 
 
-@compiled()
-def put(sheet, law, place, spare):
+def explore(
+    sheet: Sheet, law: Law, place: Place, proposal: Proposal, steps: int, rng: np.random.Generator, tally: Integers
+) -> None:
+    """Moves on the sheet alone, each picked at random and decided by its likelihood; tally counts (kind, 2)."""
+    _screen(MOVES.addresses, sheet, law, place, proposal, steps, rng, tally, True)
+
+
+def screen(
+    sheet: Sheet, law: Law, place: Place, proposal: Proposal, moves: int, rng: np.random.Generator, tally: Integers
+) -> int:
+    """Propose moves until the sheet lets one pass; returns how many it has turned down before, `moves` if all."""
+    return int(_screen(MOVES.addresses, sheet, law, place, proposal, moves, rng, tally, False))
+
+
+@compiled(**LEAN)
+def _propose(table, sheet, law, place, rng, proposal, log_uniform):
+    propose_move(table, sheet, law, place, rng, proposal, log_uniform)
+
+
+def propose(
+    sheet: Sheet, law: Law, place: Place, rng: np.random.Generator, proposal: Proposal, log_uniform: float
+) -> None:
+    """`propose_move` for Python."""
+    _propose(MOVES.addresses, sheet, law, place, rng, proposal, log_uniform)
+
+
+@compiled(**LEAN)
+def _make(table, sheet, law, place, proposal):
+    make_move(table, sheet, law, place, proposal)
+
+
+def make(sheet: Sheet, law: Law, place: Place, proposal: Proposal) -> None:
+    """`make_move` for Python."""
+    _make(MOVES.addresses, sheet, law, place, proposal)
+
+
+@compiled(**LEAN)
+def _put(table, sheet, place, joint, spare):
+    columns, eta, coefficients, k = place.columns, place.eta, place.coefficients, int(place.head[0])
+    for i in range(eta.size):
+        columns[0, i] = 1.0 if i < sheet.y.size else 0.0
+    _shift(table, sheet.offset, coefficients[0], columns[0], eta)
+    for m in range(k):
+        fill_sheet(table, sheet.x, sheet.partner, place.bases[m], columns[m + 1])
+        _shift(table, eta, coefficients[m + 1], columns[m + 1], eta)
+    if joint:
+        for j in range(k + 1):
+            put_column(table, sheet.curvature, sheet.pull, columns, j + 1, j, columns[j], place.products, spare)
+    place.value[0] = log_likelihood(table, sheet.y, sheet.weights, eta)
+
+
+def put(sheet: Sheet, law: Law, place: Place, spare: Array) -> None:
     """Fill in what a place has on a sheet."""
-    for i in range(place.eta.size):
-        place.columns[0, i] = 1.0 if i < sheet.y.size else 0.0
-        place.eta[i] = sheet.offset[i] + place.coefficients[0] * place.columns[0, i]
-    for m in range(int(place.head[0])):
-        fill_sheet(sheet, place.bases[m], place.columns[m + 1])
-        for i in range(place.eta.size):
-            place.eta[i] += place.coefficients[m + 1] * place.columns[m + 1, i]
-    if law.joint > 0.0:
-        for j in range(int(place.head[0]) + 1):
-            put_column(sheet, place.columns, j + 1, j, place.columns[j], place.products, spare)
-    place.value[0] = log_likelihood(sheet, place.eta)
+    _put(MOVES.addresses, sheet, place, law.joint > 0.0, spare)

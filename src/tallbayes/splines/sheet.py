@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, exp_negative, log1p_unit
-from tallbayes.splines.basis import fill
+from tallbayes.families.addresses import COLUMN, INTEGER, INTEGERS, MATRIX, NOTHING, NUMBER, Table, struct
+from tallbayes.families.compiled import exp_negative, log1p_unit
+from tallbayes.splines.basis import BASES, fill
 from tallbayes.splines.partition import Partition
 
 Array = NDArray[np.float64]
@@ -67,54 +68,58 @@ class Sheets:
             self.touched += rows
 
 
-@compiled()
-def fill_sheet(sheet, basis, column):
+SHEET = struct(Sheet, MATRIX, COLUMN, COLUMN, COLUMN, INTEGERS, COLUMN, COLUMN)
+SHEETS = Table(BASES)
+
+
+@SHEETS.entry(NOTHING, MATRIX, INTEGERS, COLUMN, COLUMN)
+def fill_sheet(table, x, partner, basis, column):
     """The column of a basis on a sheet."""
-    fill(basis, sheet.x, 0, column.size, column)
-    for i in range(sheet.partner.size):
-        column[sheet.y.size + i] -= column[sheet.partner[i]]
+    fill(table, basis, x, 0, column.size, column)
+    rows = column.size - partner.size
+    for i in range(partner.size):
+        column[rows + i] -= column[partner[i]]
 
 
-@compiled()
-def log_likelihood(sheet, eta):
+@SHEETS.entry(NUMBER, COLUMN, COLUMN, COLUMN)
+def log_likelihood(y, weights, eta):
     """Of a sheet, where it has this linear predictor."""
-    total, rows = 0.0, sheet.y.size
+    total, rows = 0.0, y.size
     for i in range(rows):
-        total += sheet.weights[i] * (sheet.y[i] * eta[i] - max(eta[i], 0.0) - log1p_unit(exp_negative(-abs(eta[i]))))
+        positive = eta[i] if eta[i] > 0.0 else 0.0
+        total += weights[i] * (y[i] * eta[i] - positive - log1p_unit(exp_negative(-abs(eta[i]))))
     for i in range(rows, eta.size):
-        total -= 0.5 * sheet.weights[i] * eta[i] * eta[i]
+        total -= 0.5 * weights[i] * eta[i] * eta[i]
     return total
 
 
-@compiled()
-def aim(sheet, eta, column, sd):
-    """Mode and curvature of a coefficient with prior N(0, sd^2), given the linear predictor without it."""
-    b, bend, rows = 0.0, 1.0, sheet.y.size
-    pull, stiff, close = 0.0, 1.0 / (sd * sd), CLOSE * rows**0.25
+@SHEETS.entry(NOTHING, COLUMN, COLUMN, COLUMN, COLUMN, NUMBER, COLUMN)
+def aim(y, weights, eta, column, sd, found):
+    """Mode and curvature of a coefficient with prior N(0, sd^2), given the linear predictor without it: to found."""
+    b, bend, rows = 0.0, 1.0, y.size
+    pull, stiff, close = 0.0, 1.0 / (sd * sd), CLOSE * math.sqrt(math.sqrt(rows))
     for i in range(rows, eta.size):
-        pull -= sheet.weights[i] * column[i] * eta[i]
-        stiff += sheet.weights[i] * column[i] * column[i]
+        pull -= weights[i] * column[i] * eta[i]
+        stiff += weights[i] * column[i] * column[i]
     for _ in range(NEWTON):
         slope, bend = pull - stiff * b, stiff
         for i in range(rows):
             at = eta[i] + b * column[i]
             e = exp_negative(-abs(at))
             small = e / (1.0 + e)
-            slope += sheet.weights[i] * column[i] * (sheet.y[i] - (small if at < 0.0 else 1.0 - small))
-            bend += sheet.weights[i] * column[i] * column[i] * small * (1.0 - small)
+            slope += weights[i] * column[i] * (y[i] - (small if at < 0.0 else 1.0 - small))
+            bend += weights[i] * column[i] * column[i] * small * (1.0 - small)
         step = slope / bend
-        b += max(-FAR, min(FAR, step))
+        b += -FAR if step < -FAR else (FAR if step > FAR else step)
         if abs(step) * math.sqrt(bend) < close:
             break
-    return b, bend
+    found[0], found[1] = b, bend
 
 
-@compiled()
-def steepest(sheet, column, sd):
+@SHEETS.entry(NUMBER, INTEGER, COLUMN, COLUMN, NUMBER)
+def steepest(rows, weights, column, sd):
     """The largest curvature that a coefficient can have, whatever the linear predictor."""
-    bend, rows = 1.0 / (sd * sd), sheet.y.size
-    for i in range(rows):
-        bend += 0.25 * sheet.weights[i] * column[i] * column[i]
-    for i in range(rows, column.size):
-        bend += sheet.weights[i] * column[i] * column[i]
+    bend = 1.0 / (sd * sd)
+    for i in range(column.size):
+        bend += (0.25 if i < rows else 1.0) * weights[i] * column[i] * column[i]
     return bend

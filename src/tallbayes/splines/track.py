@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tallbayes.families.compiled import compiled, exp_negative
 from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.threads import over_blocks
-from tallbayes.splines.basis import DEGREE, MOST, VARIABLE, WIDTH, fill
+from tallbayes.splines.basis import COLUMNS, DEGREE, MOST, VARIABLE, WIDTH, fill
 
 Array = NDArray[np.float64]
 
@@ -101,6 +101,7 @@ class SplineTrack:
         # The rows are MemoryRows, which make their tracks themselves and so come after this file.
         sums = np.empty(rows._blocks)
         data = (
+            COLUMNS.addresses,
             rows._x,
             rows._y,
             self._eta[chain],
@@ -143,34 +144,32 @@ def _worth_keeping(bases: Array) -> bool:
 
 
 @compiled()
-def _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop):
-    """there = here + constant + sum of growth x column on some rows; returns their log-likelihood."""
-    buffer, value = np.empty(CHUNK), 0.0
-    for low in range(start, stop, CHUNK):
-        high = min(stop, low + CHUNK)
-        out, before, outcome = there[low:high], here[low:high], y[low:high]
-        for i in range(out.size):
-            out[i] = before[i] + constant
-        for t in range(growth.size):
-            column = buffer[: high - low]
-            if slots[t] >= 0:
-                column = store[slots[t], low:high]
-            if slots[t] < 0 or fresh[t]:
-                fill(bases[t], x, low, high, column)
-            for i in range(out.size):
-                out[i] += growth[t] * column[i]
-        # Row by row, so that large numbers cancel before they are summed; one logarithm for the rest, at most 2^512.
-        product = 1.0
-        for i in range(out.size):
-            value += outcome[i] * out[i] - max(out[i], 0.0)
-            product *= 1.0 + exp_negative(-abs(out[i]))
-        value -= math.log(product)
-    return value
+def moved_spline(table, x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums, begin, end):
+    """By block, there = here + constant + sum of growth x column on its rows; sums has its log-likelihood.
 
-
-@compiled()
-def moved_spline(x, y, here, there, constant, bases, growth, slots, fresh, store, length, sums, begin, end):
-    """By block. slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1."""
+    slots[t] is where the store has a term's column, or has room for it if it is fresh; or it is -1.
+    """
+    buffer = np.empty(CHUNK)
     for b in range(begin, end):
-        start, stop = b * length, min(y.size, (b + 1) * length)
-        sums[b] = _block(x, y, here, there, constant, bases, growth, slots, fresh, store, start, stop)
+        start, stop, value = b * length, (b + 1) * length if (b + 1) * length < y.size else y.size, 0.0
+        for low in range(start, stop, CHUNK):
+            high = low + CHUNK if low + CHUNK < stop else stop
+            out, before, outcome = there[low:high], here[low:high], y[low:high]
+            for i in range(out.size):
+                out[i] = before[i] + constant
+            for t in range(growth.size):
+                column = buffer[: high - low]
+                if slots[t] >= 0:
+                    column = store[slots[t], low:high]
+                if slots[t] < 0 or fresh[t]:
+                    fill(table, bases[t], x, low, high, column)
+                for i in range(out.size):
+                    out[i] += growth[t] * column[i]
+            # Row by row, so that large numbers cancel before they are summed; one logarithm for the rest, at most
+            # 2^512.
+            product = 1.0
+            for i in range(out.size):
+                value += outcome[i] * out[i] - (out[i] if out[i] > 0.0 else 0.0)
+                product *= 1.0 + exp_negative(-abs(out[i]))
+            value -= math.log(product)
+        sums[b] = value
