@@ -51,30 +51,31 @@ class Always(NamedTuple):
     y: Array  # (m,)
     weights: Array
     eta: Array  # (m,) linear predictor where the rows are expanded
-    value: Array  # (m,) weighted log-likelihood there; of a canonical family without the part that is linear
-    first: Array  # (m,) its slope
+    first: Array  # (m,) slope of the weighted log-likelihood there; of a canonical family without what is linear
     second: Array  # (m,) minus its second derivative
+    values: Array  # (k,) its sum over each group's rows
     starts: Integers  # (k + 1,)
 
 
 @compiled()
 def _expand(terms, x, y, weights, codes, eta, factor, shift, length, squares, thirds, begin, end):
     """a^2 of every row; and by group (groups + blocks, p + 1) the sums of f''' x and f'''."""
-    p, n, moved = x.shape[0], x.shape[1], np.empty(CHUNK)
+    p, n, buffer = x.shape[0], x.shape[1], np.empty(CHUNK)
     for block in range(begin, end):
         last = (block + 1) * length if (block + 1) * length < n else n
         for start in range(block * length, last, CHUNK):
-            size = CHUNK if start + CHUNK < last else last - start
+            stop = start + CHUNK if start + CHUNK < last else last
+            moved, total, group = buffer[: stop - start], squares[start:stop], codes[start:stop]
             for j in range(p):
-                for i in range(size):
-                    moved[i] = -shift[codes[start + i], j]
+                for i in range(moved.size):
+                    moved[i] = -shift[group[i], j]
                 for c in range(p):
-                    by = factor[j, c]
-                    for i in range(size):
-                        moved[i] += by * x[c, start + i]
-                for i in range(size):
-                    squares[start + i] += moved[i] * moved[i]
-            for i in range(start, start + size):
+                    by, column = factor[j, c], x[c, start:stop]
+                    for i in range(moved.size):
+                        moved[i] += by * column[i]
+                for i in range(moved.size):
+                    total[i] += moved[i] * moved[i]
+            for i in range(start, stop):
                 f = third(terms, y[i], eta[i])
                 if weights.size > 0:
                     f *= weights[i]
@@ -102,13 +103,15 @@ def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin,
 
 
 @compiled()
-def _row_terms(terms, y, eta, weights, value, first, second):
-    """Log-likelihood and derivatives of each row by itself."""
-    for i in range(y.size):
-        part = piece(weights, i, i + 1)
-        value[i] = chunk_derivatives(
-            terms, y[i : i + 1], eta[i : i + 1], part, first[i : i + 1], second[i : i + 1]
-        )  # fmt: skip
+def _derivatives(terms, y, eta, weights, starts, first, second, values):
+    """Derivatives of each row's log-likelihood, and the sum of it over each group's rows."""
+    for g in range(values.size):
+        values[g] = 0.0
+        for low in range(starts[g], starts[g + 1], CHUNK):
+            high = low + CHUNK if low + CHUNK < starts[g + 1] else starts[g + 1]
+            values[g] += chunk_derivatives(
+                terms, y[low:high], eta[low:high], piece(weights, low, high), first[low:high], second[low:high]
+            )  # fmt: skip
 
 
 class GroupRemainders:
@@ -185,10 +188,10 @@ class GroupRemainders:
         rows = np.flatnonzero(chosen)
         y, eta = self._y[rows], self._eta[rows]
         own = self._weights[rows] if self._weights.size else self._weights
-        value, first, second = np.empty((3, rows.size))
-        _row_terms(self._terms, y, eta, own, value, first, second)
+        (first, second), values = np.empty((2, rows.size)), np.empty(self._sd.size)
         starts = np.searchsorted(rows, self._starts)
-        always = Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, value, first, second, starts)
+        _derivatives(self._terms, y, eta, own, starts, first, second, values)
+        always = Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, first, second, values, starts)
         return drawn, totals, always
 
     def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work, advance, always_remainders
+from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work, advance
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.thinned import refuse
@@ -80,12 +80,10 @@ class Grouped:
         return State(theta, tuple(self._enter(point) for point in theta))
 
     def _enter(self, theta: Array) -> Place:
-        at, (p, k) = self.mode.at, (self.mode.at.beta.size, self.mode.at.effects.size)
-        delta, d, always = theta[:p] - at.beta, theta[p:-1] - at.effects, np.empty(k)
+        at, p = self.mode.at, self.mode.at.beta.size
+        delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
         shift = self.target.expansion.crossed[SHARES] @ delta
-        buffer = Work.room(p, k).buffer
-        always_remainders(self.model.family.tag.terms, self.target.always, delta, d, buffer, always)
-        return Place(*(np.array([part, part]) for part in (delta, d + shift, shift, always, theta[-1])))
+        return Place(*(np.array([part, part]) for part in (delta, d + shift, shift, theta[-1])))
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; chains run in threads, and each depends on its own generators only."""

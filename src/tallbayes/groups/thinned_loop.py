@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import LEAN, compiled, inside
+from tallbayes.families.compiled import LEAN, compiled, inside, small
 from tallbayes.families.terms import chunk_value, remainder
 from tallbayes.groups.remainders import Always, Drawn
 from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_prior
@@ -38,12 +38,13 @@ Array = NDArray[np.float64]
 
 LOGISTIC = math.sqrt(3.0) / math.pi  # scale of a logistic density with unit variance
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+NEGLIGIBLE = 40.0  # distance of the logarithms of two densities from which on the smaller adds nothing
 # The moves of a sweep; FLAT and what comes after it stretch one flat direction each.
 COEFFICIENTS, EFFECTS, SCALE, TAU, FLAT = range(5)
 STRETCHES = 3  # of each flat direction in a sweep
 
 HERE, THERE = 0, 1  # rows of what a chain is at, and of what is proposed
-MEAN, BENT, Z, V, NEW_V, STEP = range(6)  # rows of the room for vectors
+MEAN, BENT, Z, V, NEW_V = range(5)  # rows of the room for vectors
 
 
 class Expansion(NamedTuple):
@@ -103,7 +104,6 @@ class Place(NamedTuple):
     delta: Array  # (2, p)
     e: Array  # (2, k)
     shift: Array  # (2, k) share_g' delta
-    always: Array  # (2, k) remainder of the rows that are always evaluated
     log_tau: Array  # (2,)
 
 
@@ -111,61 +111,61 @@ class Work(NamedTuple):
     """Room for what a move computes on its way."""
 
     root: Array  # (p, p)
-    vectors: Array  # (6, p)
+    vectors: Array  # (5, p)
+    always: Array  # (2, k) remainders of the rows that are always evaluated
     log_ratios: Array  # (k,)
     buffer: Array  # (CHUNK,)
 
     @classmethod
     def room(cls, p: int, k: int) -> Work:
         """For p coefficients and k groups."""
-        return cls(np.empty((p, p)), np.empty((6, p)), np.empty(k), np.empty(CHUNK))
+        return cls(np.empty((p, p)), np.empty((5, p)), np.empty((2, k)), np.empty(k), np.empty(CHUNK))
 
 
 @inside(**LEAN)
 def always_remainder(terms, rows, g, delta, d, buffer):
     """Remainder of the rows of a group that are always evaluated, where its effect is d from its expansion."""
-    x, y, weights, eta, value, first, second, starts = rows
-    total = 0.0
+    x, y, weights, eta, first, second, values, starts = rows
+    total = -values[g]
     for low in range(starts[g], starts[g + 1], CHUNK):
         high = low + CHUNK if low + CHUNK < starts[g + 1] else starts[g + 1]
-        moved = buffer[: high - low]
+        moved, base, slope, bend = buffer[: high - low], eta[low:high], first[low:high], second[low:high]
         for i in range(moved.size):
             moved[i] = d
-        for j in range(delta.size):
-            column, by = x[j, low:high], delta[j]
+        for j in range(0, delta.size - 1, 2):
+            one, other, by, too = x[j, low:high], x[j + 1, low:high], delta[j], delta[j + 1]
             for i in range(moved.size):
-                moved[i] += by * column[i]
+                moved[i] += by * one[i] + too * other[i]
+        if delta.size % 2 == 1:
+            last, by = x[delta.size - 1, low:high], delta[delta.size - 1]
+            for i in range(moved.size):
+                moved[i] += by * last[i]
         for i in range(moved.size):
             h = moved[i]
-            total -= value[low + i] + (first[low + i] - 0.5 * second[low + i] * h) * h
-            moved[i] = eta[low + i] + h
+            total -= (slope[i] - 0.5 * bend[i] * h) * h
+            moved[i] = base[i] + h
         total += chunk_value(terms, y[low:high], moved, piece(weights, low, high))
     return total
-
-
-@compiled(**LEAN)
-def always_remainders(terms, rows, delta, d, buffer, out):
-    """The same of all groups."""
-    for g in range(d.size):
-        out[g] = always_remainder(terms, rows, g, delta, d[g], buffer)
 
 
 @inside(**LEAN)
 def difference(terms, x, y, eta, i, delta, d, new_delta, new_d):
     """The difference of a row's remainders at two points."""
+    small()
     for j in range(delta.size):
         d += x[j, i] * delta[j]
         new_d += x[j, i] * new_delta[j]
     return remainder(terms, y[i], eta[i], new_d) - remainder(terms, y[i], eta[i], d)
 
 
-@inside(**LEAN)
+@inside(**LEAN, forceinline=True)
 def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, tally):
     """What the rows of a group that can be drawn add to the log ratio, from a few of them; and why it stopped.
 
     `lengths` are those of the old and the new delta and of their difference; `here` and `there` are (delta, e, d) of
     the two points. So many rows of the group are `evaluated` always.
     """
+    small()
     if groups[TOTAL, g] == 0.0:
         return 0.0, DONE
     narrow, e, new_e = groups[NARROW, g], here[1] / groups[SD, g], there[1] / groups[SD, g]
@@ -205,25 +205,25 @@ def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, t
 
 
 @inside(**LEAN)
-def decide(terms, drawn, always_rows, groups, lengths, place, log_ratio, log_ratios, rng, buffer, tally):
+def decide(terms, drawn, evaluated, groups, lengths, place, log_ratio, log_ratios, always, rng, buffer, tally):
     """Decide on what is proposed: the share accepted, and why it stopped.
 
     All groups together, or, if there are `log_ratios` of what is not their rows', each group by itself.
     """
-    deltas, e, shift, always, log_tau = place
-    delta, new_delta, starts, accepted = deltas[HERE], deltas[THERE], always_rows.starts, 0
+    small()
+    deltas, e, shift, log_tau = place
+    delta, new_delta, starts, accepted = deltas[HERE], deltas[THERE], evaluated.starts, 0
     for g in range(e.shape[1]):
         here = (delta, e[HERE, g], e[HERE, g] - shift[HERE, g])
         there = (new_delta, e[THERE, g], e[THERE, g] - shift[THERE, g])
-        evaluated = starts[g + 1] - starts[g]
-        change, why = thinned_rows(terms, drawn, groups, evaluated, g, lengths, here, there, rng, tally)
+        count = starts[g + 1] - starts[g]
+        change, why = thinned_rows(terms, drawn, groups, count, g, lengths, here, there, rng, tally)
         if why != DONE:
             return 0.0, why
-        always[THERE, g] = 0.0
-        if evaluated > 0:
-            always[THERE, g] = always_remainder(terms, always_rows, g, new_delta, there[2], buffer)
+        if count > 0:
+            always[THERE, g] = always_remainder(terms, evaluated, g, new_delta, there[2], buffer)
             change += always[THERE, g] - always[HERE, g]
-            tally[0] += evaluated
+            tally[0] += count
         if log_ratios.size == 0:
             log_ratio += change
         elif math.log(rng.random()) < log_ratios[g] + change:
@@ -242,27 +242,27 @@ def decide(terms, drawn, always_rows, groups, lengths, place, log_ratio, log_rat
 
 
 @inside(**LEAN)
-def square(matrix, v):
-    """v' matrix v."""
-    total = 0.0
-    for i in range(v.size):
-        row = 0.0
-        for j in range(v.size):
-            row += matrix[i, j] * v[j]
-        total += v[i] * row
-    return total
-
-
-@inside(**LEAN)
-def length_of(metric, v):
-    """The length of a move of the coefficients."""
-    found = square(metric, v)
-    return math.sqrt(found) if found > 0.0 else 0.0
+def squares(matrix, deltas):
+    """v' matrix v of the two rows and of their difference, for a symmetric matrix."""
+    small()
+    here, there, jump = 0.0, 0.0, 0.0
+    for i in range(deltas.shape[1]):
+        v, new, half = deltas[HERE, i], deltas[THERE, i], 0.5 * matrix[i, i]
+        row, new_row, step = half * v, half * new, half * (new - v)
+        for j in range(i):
+            row += matrix[i, j] * deltas[HERE, j]
+            new_row += matrix[i, j] * deltas[THERE, j]
+            step += matrix[i, j] * (deltas[THERE, j] - deltas[HERE, j])
+        here += 2.0 * v * row
+        there += 2.0 * new * new_row
+        jump += 2.0 * (new - v) * step
+    return here, there, jump
 
 
 @inside(**LEAN)
 def backward(root, v):
     """Replace v by root'^-1 v."""
+    small()
     for i in range(v.size - 1, -1, -1):
         for j in range(i + 1, v.size):
             v[i] -= root[j, i] * v[j]
@@ -272,6 +272,7 @@ def backward(root, v):
 @inside(**LEAN)
 def coefficient_gaussian(expansion, e, log_tau, root, mean, bent):
     """Cholesky root of the precision, and mean, of delta given e and tau; `bent` is the slope due to squares of e."""
+    small()
     points, precisions, crossed, groups = expansion
     p, inverse = mean.size, math.exp(-2.0 * log_tau)
     for j in range(p):
@@ -300,6 +301,7 @@ def coefficient_gaussian(expansion, e, log_tau, root, mean, bent):
 @inside(**LEAN)
 def whiten(root, mean, delta, z):
     """z = root' (delta - mean)."""
+    small()
     for i in range(z.size):
         z[i] = 0.0
         for j in range(i, z.size):
@@ -309,6 +311,7 @@ def whiten(root, mean, delta, z):
 @inside(**LEAN)
 def to_proposals(expansion, aim, place, work):
     """The coordinates in which new coefficients are proposed, (2, p) with room for those; and half the square of z."""
+    small()
     root, vectors, delta = work.root, work.vectors, place.delta[HERE]
     mean, z, half = vectors[MEAN], vectors[Z], 0.0
     coefficient_gaussian(expansion, place.e[HERE], place.log_tau[HERE], root, mean, vectors[BENT])
@@ -324,6 +327,7 @@ def to_proposals(expansion, aim, place, work):
 @inside(**LEAN)
 def from_proposals(shares, aim, place, work):
     """New coefficients, with which the effects go by their shares; returns the log ratio but for rows and prior."""
+    small()
     root, vectors, delta, new_delta, log_ratio = work.root, work.vectors, place.delta[HERE], place.delta[THERE], 0.0
     for i in range(delta.size):
         new_delta[i] = aim.shift[i]
@@ -344,12 +348,14 @@ def from_proposals(shares, aim, place, work):
 
 
 @inside(**LEAN)
-def quadratic(slope, precision, delta):
-    """The expansion along the coefficients with all effects where they are, prior included."""
-    total = -0.5 * square(precision, delta)
-    for j in range(delta.size):
-        total += slope[j] * delta[j]
-    return total
+def quadratic(slope, precision, deltas):
+    """What the expansion along the coefficients, prior included, gains with all effects where they are."""
+    small()
+    here, there, _ = squares(precision, deltas)
+    gain = 0.5 * (here - there)
+    for j in range(slope.size):
+        gain += slope[j] * (deltas[THERE, j] - deltas[HERE, j])
+    return gain
 
 
 @inside(**LEAN)
@@ -359,13 +365,13 @@ def propose_drag(expansion, direction, further, carried, place):
     If effects are carried along with the new tau, each keeps its place in its Gaussian given coefficients and tau; else
     they stay where they are.
     """
+    small()
     points, precisions, crossed, groups = expansion
-    deltas, e, shift, _, log_tau = place
+    deltas, e, shift, log_tau = place
     delta, new_delta = deltas[HERE], deltas[THERE]
     for j in range(delta.size):
         new_delta[j] = delta[j] + further * direction[j]
-    log_ratio = quadratic(points[OWN_SLOPE], precisions[OWN_PRECISION], new_delta)
-    log_ratio -= quadratic(points[OWN_SLOPE], precisions[OWN_PRECISION], delta)
+    log_ratio = quadratic(points[OWN_SLOPE], precisions[OWN_PRECISION], deltas)
     inverse, new_inverse = math.exp(-2.0 * log_tau[HERE]), math.exp(-2.0 * log_tau[THERE])
     for g in range(e.shape[1]):
         slope, drag, new_shift = groups[EFFECT_SLOPE, g], 0.0, 0.0
@@ -396,19 +402,23 @@ def normal(rng):
 
 
 @inside(**LEAN)
-def log_mixture(share, x, unit, effect, log_tau):
-    """Log density of proposals for an effect: logistic with this unit, or else, a share of them, from its prior."""
-    logistic = math.log((1.0 - share) / unit) - abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
-    scaled = effect * math.exp(-log_tau)
-    normal = math.log(share) - log_tau - 0.5 * scaled * scaled - HALF_LOG_2PI
-    return (logistic if logistic > normal else normal) + math.log1p(math.exp(-abs(logistic - normal)))
+def log_mixture(odds, x, scaled):
+    """Log density of proposals for an effect, up to a constant: logistic at x, or else from its prior, normal.
+
+    `odds` is the logarithm of how often they come from the prior, over how often not, times the ratio of the units.
+    """
+    small()
+    logistic, normal = -abs(x) - 2.0 * math.log1p(math.exp(-abs(x))), odds - 0.5 * scaled * scaled - HALF_LOG_2PI
+    larger, apart = logistic if logistic > normal else normal, abs(logistic - normal)
+    return larger if apart > NEGLIGIBLE else larger + math.log1p(math.exp(-apart))
 
 
 @inside(**LEAN)
 def propose_effects(expansion, place, rng, log_ratios):
     """A new effect for each group, and the log ratio of each but for its rows."""
+    small()
     crossed, groups = expansion.crossed, expansion.groups
-    deltas, e, shift, _, log_taus = place
+    deltas, e, shift, log_taus = place
     log_tau = log_taus[HERE]
     tau, inverse = math.exp(log_tau), math.exp(-2.0 * log_tau)
     for j in range(deltas.shape[1]):
@@ -426,8 +436,8 @@ def propose_effects(expansion, place, rng, log_ratios):
             u = rng.random()
             new_d = mean + unit * math.log(u / (1.0 - u))
         old, new = (d - mean) / unit, (new_d - mean) / unit
-        log_ratios[g] = log_mixture(share, old, unit, base + d, log_tau)
-        log_ratios[g] -= log_mixture(share, new, unit, base + new_d, log_tau)
+        odds = math.log(share * unit / ((1.0 - share) * tau))
+        log_ratios[g] = log_mixture(odds, old, (base + d) / tau) - log_mixture(odds, new, (base + new_d) / tau)
         log_ratios[g] += 0.5 * precision * unit * unit * (old * old - new * new)
         e[THERE, g], shift[THERE, g] = new_d + shift[HERE, g], shift[HERE, g]
 
@@ -438,18 +448,21 @@ def advance(
     aim, place, work, first, second, theta, accepted, tally,
 ):  # fmt: skip
     """One sweep of these moves a row of `theta`; returns why it stopped."""
+    small()
     points, precisions, crossed, groups = expansion
     delta, new_delta, e, shift, log_tau = place.delta[HERE], place.delta[THERE], place.e, place.shift, place.log_tau
-    metric, vectors, p, k = precisions[METRIC], work.vectors, delta.size, e.shape[1]
-    step = vectors[STEP]
+    vectors, remainders, p, k = work.vectors, work.always, delta.size, e.shape[1]
+    for g in range(k):
+        remainders[HERE, g] = always_remainder(terms, always, g, delta, e[HERE, g] - shift[HERE, g], work.buffer)
+    tally[0] += always.y.size
     for sweep in range(theta.shape[0]):
         for number in range(moves.size):
             move, log_ratio, log_ratios = moves[number], 0.0, work.log_ratios[:0]
             if move == TAU:
-                squares = 0.0
+                total = 0.0
                 for g in range(k):
-                    squares += (groups[EFFECT, g] + e[HERE, g] - shift[HERE, g]) ** 2
-                log_tau[HERE] = draw_log_scale(scale, k, squares, first)
+                    total += (groups[EFFECT, g] + e[HERE, g] - shift[HERE, g]) ** 2
+                log_tau[HERE] = draw_log_scale(scale, k, total, first)
                 continue
             log_tau[THERE] = log_tau[HERE]
             if move == EFFECTS:
@@ -475,11 +488,14 @@ def advance(
                 log_ratio += propose_drag(expansion, direction, further, move == SCALE, place)
             if move != EFFECTS:
                 log_ratio += prior_correction(prior, new_delta) - prior_correction(prior, delta)
-            for j in range(p):
-                step[j] = new_delta[j] - delta[j]
-            lengths = (length_of(metric, delta), length_of(metric, new_delta), length_of(metric, step))
+            old, new, jump = squares(precisions[METRIC], place.delta)
+            lengths = (
+                math.sqrt(old) if old > 0.0 else 0.0,
+                math.sqrt(new) if new > 0.0 else 0.0,
+                math.sqrt(jump) if jump > 0.0 else 0.0,
+            )
             share, why = decide(
-                terms, drawn, always, groups, lengths, place, log_ratio, log_ratios, second, work.buffer,
+                terms, drawn, always, groups, lengths, place, log_ratio, log_ratios, remainders, second, work.buffer,
                 tally,
             )  # fmt: skip
             if why != DONE:
