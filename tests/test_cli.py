@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 from tallbayes import cli, paper
 from tallbayes.cli import main
-from tallbayes.data import datasets, read
+from tallbayes.data import datasets
+from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.priors import Normal, StudentT

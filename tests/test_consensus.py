@@ -14,6 +14,7 @@ from harness import FALSE_ALARM, Quadrature, skewed_model
 from scipy import stats
 
 import tallbayes as tb
+from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.sharding import deal
 from tallbayes.sampling.combine import average, noise, product
@@ -242,12 +243,10 @@ def test_a_shard_that_fails_while_sampling(monkeypatch):
 
 
 def test_threads_are_given_back():
-    import numba
-
-    before = numba.get_num_threads()
-    seen = on_each(4, lambda shard: (numba.get_num_threads(), threading.current_thread().name), 2)
-    assert {threads for threads, _ in seen} == {1}
-    assert numba.get_num_threads() == before
+    with threads.using(3):
+        seen = on_each(4, lambda shard: (threads.count(), threading.current_thread().name), 2)
+        assert {count for count, _ in seen} == {1}
+        assert threads.count() == 3
 
 
 @pytest.mark.parametrize("inner", ["mh", "two-stage", "thinned"])

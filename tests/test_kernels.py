@@ -191,7 +191,7 @@ def test_a_subchain_in_fixed_order_fails():
 def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     from tallbayes.rows import passes
 
-    monkeypatch.setattr(passes, "block_move", lambda *arguments: None)
+    monkeypatch.setattr(passes, "move", lambda *arguments: None)
     assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 

@@ -357,22 +357,61 @@ def test_draws_have_the_same_bits_for_any_number_of_threads(monkeypatch):
     assert harness.same(*drawn)
 
 
-@pytest.mark.parametrize("how", ["plain", "subsample", "cells"])
-def test_rows_are_counted_as_they_pass(monkeypatch, how):
+def _check_looks(kernel: ReversibleJump, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are counted as they pass, and pass only where a move or a subchain on the sheet has led somewhere else."""
     from tallbayes.splines import track as spline_track
 
-    model = small.larger_model()
-    kernel, rng, passed = small.kernel_for(model, how), Streams.spawn(3, 2), []
+    rows, surrogate, rng, passed = kernel.model.rows, kernel.surrogate, Streams.spawn(3, 2), []
     state = kernel.start(rng)
     compiled = spline_track.serial_moved_spline
     monkeypatch.setattr(spline_track, "serial_moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
-    before, screened = model.rows.touched, kernel.surrogate.touched
+    before, screened = rows.touched, surrogate.touched
     _, draws = kernel.advance(state, 20, rng)
-    assert model.rows.touched - before == sum(passed) > 0
+    assert rows.touched - before == sum(passed) > 0, "rows pass uncounted"
     moves = 20 * 2 * kernel.rounds * max(1, kernel.subchain)
-    assert kernel.surrogate.touched - screened == moves * kernel.surrogate.of(0).weights.size
-    if how != "plain":  # the column of a basis that stage 1 turns down is never computed on all rows
-        assert len(passed) == draws.decided.sum() <= draws.screened.sum() < draws.screened.size or kernel.subchain > 1
+    assert surrogate.touched - screened == moves * surrogate.of(0).weights.size, "rows of the sheet pass uncounted"
+    if kernel.subchain == 0:
+        return
+    # The column of a basis that stage 1 turns down is never computed on all rows. Of a subchain all moves may be turned
+    # down, or all but those of lambda, and then there is nothing to decide; otherwise all rows decide once, at its end.
+    turned_down = draws.screened == 0
+    assert turned_down.any(), "stage 1 turns nothing down, so nothing is tested"
+    assert len(passed) == draws.decided.sum(), "rows are looked at more than once for a decision"
+    assert not draws.decided[turned_down].any(), "rows are looked at for what stage 1 has turned down"
+
+
+@pytest.mark.parametrize("how", ["plain", "subsample", "subsample-subchain", "cells"])
+def test_rows_are_counted_as_they_pass(monkeypatch, how):
+    _check_looks(small.kernel_for(small.larger_model(), how), monkeypatch)
+
+
+class _LooksTwice(ReversibleJump):
+    """Looks at all rows once more than it counts decisions."""
+
+    def _decide(self, chain: int, found: Any, full: Any, *arguments: Any) -> bool:
+        full.at(self.model.rows, chain, found.terms)
+        return super()._decide(chain, found, full, *arguments)
+
+
+class _LooksAnyway(ReversibleJump):
+    """Looks at all rows also where a subchain has led nowhere."""
+
+    def _decide(self, chain: int, found: Any, *arguments: Any) -> bool:
+        terms = found.terms._replace(constant=found.terms.constant or 1e-300)
+        return super()._decide(chain, found._replace(terms=terms), *arguments)
+
+
+@pytest.mark.parametrize(("broken", "how", "message"), [
+    (_LooksTwice, "subsample", "more than once"),
+    (_LooksTwice, "cells", "more than once"),
+    (_LooksAnyway, "subsample-subchain", "stage 1 has turned down"),
+    (_LooksAnyway, "cells", "stage 1 has turned down"),
+])  # fmt: skip
+def test_looks_at_rows_that_are_not_needed_are_noticed(monkeypatch, broken, how, message):
+    sound = small.kernel_for(small.larger_model(), how)
+    kernel = broken(sound.model, sound.law, sound.surrogate, sound.subchain, sound.rounds)
+    with pytest.raises(AssertionError, match=message):
+        _check_looks(kernel, monkeypatch)
 
 
 def test_a_death_pays_back_what_the_birth_has_cost():

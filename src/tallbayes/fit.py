@@ -124,12 +124,13 @@ def fit(
     seed = fresh_seed() if seed is None else seed
     strata = [surrogate.by] if isinstance(surrogate, Stratified) else []
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
-    if Formula.parse(formula).group is not None:
-        model: GLM = Hierarchical(formula, data, family, prior, group_prior, **given)
+    parsed = Formula.parse(formula)
+    if parsed.group is not None:
+        model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
     elif group_prior is not None:
         raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
     else:
-        model = GLM(formula, data, family, prior, **given)
+        model = GLM(parsed, data, family, prior, **given)
     phases = Phases(model.seconds)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

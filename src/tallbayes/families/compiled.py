@@ -77,7 +77,7 @@ def exp_negative(t):
 
     The relative error is below 5.5e-16 + 2.3e-16 |t|, and the absolute error below 4e-16.
     """
-    return _power_of_two((t if t > -708.0 else -708.0) * 1.4426950408889634)
+    return _power_of_two((-708.0 if t < -708.0 else t) * 1.4426950408889634)
 
 
 @inside(forceinline=True)

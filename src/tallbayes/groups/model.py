@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.formula import Parsed
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
 from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior
@@ -42,7 +43,7 @@ class Hierarchical(GLM):
 
     def __init__(
         self,
-        formula: str,
+        formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
         prior: AnyPrior | None = None,
@@ -89,11 +90,11 @@ class Hierarchical(GLM):
         self.seconds["design"] += phases.seconds["design"]
         return self
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Hierarchical:
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
         assert groups is not None
         assert not isinstance(self.group_prior, Power)
-        model = cast(Hierarchical, super().part(rows, share))
+        model = super().part(rows, share)
         model.group_prior, model.levels = Power(self.group_prior, share), tuple(self.levels[g] for g in groups)
         return model
 

@@ -71,7 +71,7 @@ def unreached(kernel: Thinned, rng: np.random.Generator) -> list[int]:
     top, found = float(model.log_posterior(mode.theta[None])[0]), set[int]()
     distance = shapes.REACH
     for _ in range(DOUBLED):
-        z = np.linalg.solve(mode.factor, (distance * rays).T).T
+        z = np.ascontiguousarray(np.linalg.solve(mode.factor, (distance * rays).T).T)
         heights = model.log_posterior(mode.theta + distance * rays) - top
         excess = heights + top - shapes.log_densities(kernel.target.shape, z) - usual
         mass = heights + math.log(distance)

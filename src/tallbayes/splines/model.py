@@ -94,7 +94,6 @@ class MARS:
         with phases("design"):
             x, y = self._read(formula, data, names)
             self.rows = MemoryRows(x, y)
-            self.rows.touched = 0
         self.observations, self.most, self.memory = y.size, int(max_bases), memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
@@ -122,26 +121,27 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, list(parsed.columns))
+            frame = read(data, parsed.columns)
             check(frame)
-            self.formula, x, y = Formula.learn_checked(formula, frame)
+            self.formula, x, y = Formula.learn_checked(parsed, frame)
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
-            x, names, outcome = x[kept], [self.formula.coefficients[j] for j in kept], self.formula.outcome
+            x, outcome, self.named = x[kept], self.formula.outcome, True
+            self.names = tuple(self.formula.coefficients[j] for j in kept)
         else:
             if names is None and hasattr(formula, "columns"):
                 names = list(formula.columns)
             x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
-        if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
-            raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
-        self.named = names is not None
-        self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
-        if not len(self.names) == len(set(self.names)) == len(x):
-            raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
-        for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
-            if not np.isfinite(values.sum()):
-                raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            self.named = names is not None
+            if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
+                raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
+            self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
+            if not len(self.names) == len(set(self.names)) == len(x):
+                raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
+            for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
+                if not np.isfinite(values.sum()):
+                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
         self.family = Bernoulli()
         self.family.check(y, outcome)
         return x, y
