@@ -483,8 +483,8 @@ def advance(
                     log_ratio = log_prior(scale, log_tau[THERE]) - log_prior(scale, log_tau[HERE]) - k * further
                 else:
                     direction, pivot = flat[move - FLAT], pivots[move - FLAT]
-                    log_ratio = STRETCH * normal(first)
-                    further = math.expm1(log_ratio) * (points[THETA, pivot] + delta[pivot])
+                    log_ratio = log_factor = STRETCH * normal(first)
+                    further = math.expm1(log_factor) * (points[THETA, pivot] + delta[pivot])
                 log_ratio += propose_drag(expansion, direction, further, move == SCALE, place)
             if move != EFFECTS:
                 log_ratio += prior_correction(prior, new_delta) - prior_correction(prior, delta)
