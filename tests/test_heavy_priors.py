@@ -5,7 +5,6 @@ All posteriors here are known by quadrature on grids that reach as far as the pr
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
-from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
@@ -496,15 +494,9 @@ def test_groups_stay_in_a_posterior_with_a_flat_direction():
 
 def test_a_stretch_among_groups_without_its_jacobian_leaves_the_posterior(monkeypatch):
     kernel = grouped_kernel(small_groups())
-    right = grouped_loop.stretch_flat.py_func
-    hierarchy.Interpreted(monkeypatch)
-    code = "log_ratio = log_factor + quadratic(target, delta)"
-    source = inspect.getsource(right)
-    assert source.count(code) == 1
-    found: dict[str, Any] = {}
-    wrong = source[source.index("def ") :].replace(code, "log_ratio = quadratic(target, delta)")
-    exec(wrong, vars(grouped_loop), found)
-    monkeypatch.setattr(grouped_loop, "stretch_flat", found["stretch_flat"])
+    right = "log_ratio = log_factor = STRETCH * normal(first)"
+    wrong = hierarchy.without("advance", right, "log_ratio, log_factor = 0.0, STRETCH * normal(first)")
+    hierarchy.Interpreted(monkeypatch, advance=wrong)
     assert hierarchy.departure(kernel, 4, 700, seed=13) < harness.FALSE_ALARM
 
 

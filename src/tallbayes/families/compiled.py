@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import extending, njit, types
 from numba.core.registry import CPUDispatcher
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
@@ -24,6 +24,7 @@ OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 # they do, and most when threads share the arrays. They and what they call may allocate nothing and return no array.
 LEAN: Any = OPTIONS | {"_nrt": False}
 
+intrinsic: Any = extending.intrinsic
 Function = Callable[..., Any]
 Compiled = Any  # callable, with the function as it was in `py_func`
 
@@ -57,6 +58,17 @@ class _Inside(CPUDispatcher):
 
     def __call__(self, *arguments: Any) -> Any:
         raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
+
+
+@intrinsic
+def small(context):
+    """In a function: compile it for size, not for speed, where loops are short and vectorised ones are long."""
+
+    def code(context, builder, signature, arguments):
+        builder.function.attributes.add("optsize")
+        return context.get_dummy_value()
+
+    return types.void(), code
 
 
 @inside(forceinline=True)

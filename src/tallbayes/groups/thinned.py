@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.thinned_loop import Aim, GroupTarget, Place, Work, advance, always_remainders
+from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work, advance
 from tallbayes.groups.warmup import tune_groups
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
@@ -100,11 +100,9 @@ class GroupKernel:
 
     def _enter(self, theta: Array) -> Place:
         at, p = self.mode.at, self.mode.at.beta.size
-        delta = theta[:p] - at.beta
-        shift = self.target.shares @ delta
-        d = theta[p:-1] - at.effects
-        always = always_remainders(self.model.family.tag.terms, self.target.rows.always, delta, d)
-        return Place(delta, d + shift, shift, always, theta[-1:].copy())
+        delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
+        shift = self.target.expansion.crossed[SHARES] @ delta
+        return Place(*(np.array([part, part]) for part in (delta, d + shift, shift, theta[-1])))
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
@@ -126,7 +124,7 @@ class GroupKernel:
         place = Place(*(part.copy() for part in place))
         theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
         terms, tally = self.model.family.tag.terms, np.zeros(1, np.int64)
-        work = Work.room(place.delta.size, place.e.size)
-        refuse(advance(terms, self.target, self.aim, place, work, first, second, theta, accepted, tally))
+        work = Work.room(place.delta.shape[1], place.e.shape[1])
+        refuse(advance(terms, *self.target, self.aim, place, work, first, second, theta, accepted, tally))
         self.model.rows.count(int(tally[0]))
         return place, theta, accepted

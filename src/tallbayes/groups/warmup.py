@@ -45,7 +45,7 @@ def _aim(kernel: GroupKernel, seen: Draws) -> Aim:
     aim = aim._replace(step=aim.step * float(np.clip(accepted[SCALE] / WALKS, 0.5, 2.0)), drag=drag)
     if accepted[COEFFICIENTS] >= GOOD or len(last) < 2:  # what a trial says is too noisy to better that
         return aim
-    z = whitened(kernel.target, last)
+    z = whitened(kernel.target.expansion, last)
     covariance = (worth * np.cov(z, rowvar=False).reshape(p, p) + p * np.eye(p)) / (worth + p)
     spread = np.asarray(np.linalg.cholesky(covariance), dtype=float)
     back = np.asarray(np.linalg.inv(spread), dtype=float)
