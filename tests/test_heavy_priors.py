@@ -29,7 +29,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import TailWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows.memory import Derivatives
-from tallbayes.sampling import shape, thinned, thinned_loop
+from tallbayes.sampling import diagnostics, shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.tails import unreached, warn_of_tails
 from tallbayes.sampling.thinned_loop import Moves
@@ -111,7 +111,7 @@ def test_a_fit_has_the_tails_of_a_level_without_events(df):
     for level in (0.005, 0.03, 0.1, 0.5, 0.97):
         place = int(np.searchsorted(below, level))
         under = (found <= line.grid[place] + 0.5 * (line.grid[place + 1] - line.grid[place])).astype(float)
-        effective = min(float(tb.diagnostics.ess(under[..., None])[0]), under.size)
+        effective = min(float(diagnostics.ess(under[..., None])[0]), under.size)
         error = (below[place] * (1 - below[place]) / effective) ** 0.5
         assert abs(under.mean() - below[place]) < 5 * error, level
 
