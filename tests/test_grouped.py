@@ -757,7 +757,7 @@ def test_two_stage_looks_at_the_rows_of_a_group_only(monkeypatch, update):
     chains = 40
     kernel = one_at_a_time("logit", Stratified(2, "group"))
     kernel = replace(kernel, proposal=Only(kernel.proposal, update))
-    streams, rows, few = Streams.spawn(1, chains), kernel.model.rows, kernel.surrogate._rows
+    streams, rows, few = Streams.spawn(1, chains), kernel.model.rows, kernel.surrogate.rows
     state = kernel.start(streams)
     before, asked = (rows.touched, few.touched), shifted_rows(monkeypatch)
     draws = kernel.advance(state, 1, streams)[1]

@@ -74,6 +74,7 @@ def fit(
     offset: added to the linear predictor: a column's name or one number a row.
     progress: whether to show a progress bar.
 
+    >>> import numpy as np
     >>> import tallbayes as tb
     >>> rng = np.random.default_rng(0)
     >>> x = rng.standard_normal(2_000)
