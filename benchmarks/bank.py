@@ -15,15 +15,13 @@ def main() -> None:
     data = tb.datasets.load_bank()
     common = {"seed": 1, "warmup": 500}
     fits = {
-        "mh": tb.fit(FORMULA, data, method="mh", proposal="one-at-a-time", draws=10_000, **common),
-        "block_mh": tb.fit(FORMULA, data, method="mh", proposal="random-walk", draws=20_000, **common),
-        "subsample": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Subsample(1_400), draws=10_000, **common),
-        "case_control": tb.fit(
-            FORMULA, data, method="two-stage", surrogate=tb.CaseControl(1_000), draws=10_000, **common
-        ),
-        "taylor": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(), draws=10_000, **common),
+        "mh": tb.fit(FORMULA, data, method=tb.MH("one-at-a-time"), draws=10_000, **common),
+        "block_mh": tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=20_000, **common),
+        "subsample": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Subsample(1_400)), draws=10_000, **common),
+        "case_control": tb.fit(FORMULA, data, method=tb.TwoStage(tb.CaseControl(1_000)), draws=10_000, **common),
+        "taylor": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Taylor()), draws=10_000, **common),
         "auto": tb.fit(FORMULA, data, draws=25_000, seed=1),
-        "taylor_1000": tb.fit(FORMULA, data, method="two-stage", surrogate=tb.Taylor(1_000), draws=10_000, **common),
+        "taylor_1000": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Taylor(1_000)), draws=10_000, **common),
     }
     print(f"\nBank, {len(data):,} rows, {fits['mh'].stats['distinct_rows']:,} distinct")
     print(tb.compare(**fits).T.map(lambda value: f"{value:,.3g}").to_string())

@@ -1,43 +1,116 @@
-"""Import time, and what the first and the second `tallbayes fit` on a machine spend on compiling."""
+"""What a new user waits for: import, compiling for the first fits, and the first fit of a process with a warm cache.
+
+`python -m benchmarks.cold_start --before SRC` measures another checkout (its `src` folder) in turn with this one.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+HERE = Path(__file__).parent.parent / "src"
+
+STEPS = """
+import json, sys, time, warnings
+import numpy as np
+from numba.core import event
+
+class Compiling(event.Listener):
+    depth = count = 0
+    seconds = cpu = 0.0
+    def on_start(self, event):
+        if Compiling.depth == 0:
+            self.began = time.perf_counter(), time.process_time()
+        Compiling.depth += 1
+        Compiling.count += 1
+    def on_end(self, event):
+        Compiling.depth -= 1
+        if Compiling.depth == 0:
+            Compiling.seconds += time.perf_counter() - self.began[0]
+            Compiling.cpu += time.process_time() - self.began[1]
+
+event.register("numba:compile", Compiling())
 import tallbayes as tb
+
+warnings.simplefilter("ignore")
+rng, n, found = np.random.default_rng(1), 4_000, {}
+x, z = rng.normal(size=(2, n))
+data = {"x": x, "z": z, "o": 0.1 * rng.normal(size=n), "w": 1.0 + rng.integers(3, size=n)}
+data["g"] = rng.integers(12, size=n)
+data["y"] = (rng.random(n) < 1 / (1 + np.exp(1 - x))).astype(int)
+few = {"draws": 300, "chains": 2, "seed": 1, "progress": False}
+steps = {
+    "first logit fit": lambda: tb.fit("y ~ x + z", data, **few),
+    "with an offset": lambda: tb.fit("y ~ x + z", data, offset="o", **few),
+    "with weights": lambda: tb.fit("y ~ x + z", data, weights="w", **few),
+    "with a Student-t prior": lambda: tb.fit("y ~ x + z", data, prior=tb.StudentT(4, 0, 1), **few),
+    "probit": lambda: tb.fit("y ~ x + z", data, family=tb.Bernoulli("probit"), **few),
+    "cloglog": lambda: tb.fit("y ~ x + z", data, family=tb.Bernoulli("cloglog"), **few),
+    "Poisson": lambda: tb.fit("y ~ x + z", data, family="poisson", **few),
+    "group terms": lambda: tb.fit("y ~ x + z + (1 | g)", data, **few),
+    "splines": lambda: tb.sample(tb.MARS("y ~ x + z", data), **few),
+}
+for name in sys.argv[1:] or steps:
+    before, began = (Compiling.seconds, Compiling.cpu, Compiling.count), time.perf_counter()
+    steps[name]()
+    after = (Compiling.seconds, Compiling.cpu, Compiling.count)
+    found[name] = [b - a for a, b in zip(before, after)] + [time.perf_counter() - began]
+    if len(sys.argv) == 2:
+        began = time.perf_counter()
+        steps[name]()
+        found["again"] = time.perf_counter() - began
+print(json.dumps(found))
+"""
+MOST = {"first logit fit": 10.0, "group terms": 6.0, "splines": 8.0}  # seconds of compiling; 1.5 for what is not named
+
+
+def run(source: Path, cache: str, *steps: str) -> dict[str, list[float]]:
+    environment = os.environ | {"PYTHONPATH": str(source), "NUMBA_CACHE_DIR": cache}
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS, *steps], env=environment, capture_output=True, text=True, check=True
+    )
+    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def importing(source: Path) -> float:
+    code = "import time; t = time.perf_counter(); import tallbayes; print(time.perf_counter() - t)"
+    environment = os.environ | {"PYTHONPATH": str(source)}
+    found = [
+        float(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    return min(found)
 
 
 def main() -> None:
-    def run(*command: str, **environment: str) -> float:
-        began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, env=os.environ | environment)
-        return time.perf_counter() - began
-
-    bare = min(run(sys.executable, "-c", "pass") for _ in range(5))
-    ours = min(run(sys.executable, "-c", "import tallbayes") for _ in range(5))
-    print(f"\nimport tallbayes: {ours - bare:.2f} s (below 1)")
-    command = Path(sys.executable).with_name("tallbayes")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--before", type=Path, help="the src folder of another checkout")
+    before = parser.parse_args().before if __name__ == "__main__" else None
+    checkouts = {"before": before, "now": HERE} if before else {"now": HERE}
+    for name, source in checkouts.items():
+        print(f"{name:6} import tallbayes: {importing(source):.2f} s (below 1)")
     with tempfile.TemporaryDirectory() as folder:
-        loans, out = f"{folder}/loans.parquet", f"{folder}/fit.nc"
-        tb.datasets.simulate_loans(200_000).to_parquet(loans)
-        for turn in ("first", "second"):
-            arguments = [
-                "fit",
-                loans,
-                "foreclosed ~ fico + dti",
-                "--draws",
-                "1000",
-                "--seed",
-                "1",
-                "--out",
-                out,
-                "--force",
-            ]
-            seconds = run(str(command), *arguments, NUMBA_CACHE_DIR=f"{folder}/cache")
-            compiling = tb.load(out).stats["seconds"]["compile"]
-            print(f"{turn:6} tallbayes fit: {seconds:.1f} s, of which {compiling:.1f} s compiling")
+        cold = {name: run(source, f"{folder}/{name}") for name, source in checkouts.items()}
+        print("\nCompiling, each after those above it: seconds on the clock, seconds of the processor, functions")
+        print(f"{'':24}" + "".join(f"{name:>22}" for name in cold) + "     at most")
+        for step in cold["now"]:
+            figures = "".join("{:8.1f} {:7.1f} {:5.0f}".format(*found[step][:3]) for found in cold.values())
+            print(f"{step:24}{figures}{MOST.get(step, 1.5):12.1f}")
+        for name, source in checkouts.items():
+            warm = [run(source, f"{folder}/{name}", "first logit fit") for _ in range(5)]
+            first = min(one["first logit fit"][3] for one in warm)
+            again = min(float(one["again"]) for one in warm)  # type: ignore[arg-type]
+            print(
+                f"{name:6} with a warm cache: first fit of a process {first:.2f} s, the next {again:.2f} s, "
+                f"ratio {first / again:.2f} (at most 1.3)"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -28,9 +28,9 @@ def main(out: str = "demo", draws: int = DRAWS) -> None:
         print("\nBank data: set TALLBAYES_DATA to the folder that holds bank-additional-full.csv")
         return
     data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False}
-    mh = tb.fit(FORMULA, data, method="mh", proposal="random-walk", draws=4 * draws, warmup=500, **common)
+    mh = tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=4 * draws, warmup=500, **common)
     fits = {
-        name: tb.fit(FORMULA, data, method="consensus", draws=draws, **options, **common)
+        name: tb.fit(FORMULA, data, method=tb.Consensus(**options), draws=draws, **common)
         for name, options in RUNS.items()
     }
     print(

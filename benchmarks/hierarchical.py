@@ -21,18 +21,16 @@ from scipy.special import expit
 import tallbayes as tb
 from benchmarks import loans as plain_loans
 from benchmarks.scaling import show
-from tallbayes.data.timing import Phases
 from tallbayes.paper.hierarchical import FORMULA as LOANS
 from tallbayes.paper.hierarchical import PAPERS_PRIOR, SIZES
 from tallbayes.sampling.diagnostics import ess, mcse
 from tallbayes.sampling.kernel import Draws, Streams
-from tallbayes.sampling.warmup import tune
 
-LOAN_METHODS: dict[str, dict[str, Any]] = {
-    "mh": {"method": "mh"},
-    **{name: {"method": "two-stage", "surrogate": tb.Stratified(size, by="bank")} for name, size in SIZES.items()},
-    "uniform": {"method": "two-stage", "surrogate": tb.Stratified(SIZES["rows_224000"], by="bank", uniform=True)},
-    "auto": {},
+LOAN_METHODS: dict[str, Any] = {
+    "mh": tb.MH(),
+    **{name: tb.TwoStage(tb.Stratified(size, by="bank")) for name, size in SIZES.items()},
+    "uniform": tb.TwoStage(tb.Stratified(SIZES["rows_224000"], by="bank", uniform=True)),
+    "auto": tb.Auto(),
 }
 LOAN_DRAWS = {
     "mh": 8_000,
@@ -58,8 +56,8 @@ def loans(rows: int = tb.datasets.LOAN_ROWS, draws: dict[str, int] | None = None
     data, draws = tb.datasets.simulate_loans(rows), LOAN_DRAWS | (draws or {})
 
     def fit(name: str, data: pd.DataFrame, count: int, warmup: int | None) -> tb.Fit:
-        options: dict[str, Any] = {"group_prior": PAPERS_PRIOR, "seed": 1, "progress": False} | LOAN_METHODS[name]
-        return tb.fit(LOANS, data, draws=count, warmup=warmup, **options)
+        options: dict[str, Any] = {"group_prior": PAPERS_PRIOR, "seed": 1, "progress": False}
+        return tb.fit(LOANS, data, method=LOAN_METHODS[name], draws=count, warmup=warmup, **options)
 
     for name in LOAN_METHODS:  # compile
         fit(name, data.head(COMPILE_ROWS), COMPILE_DRAWS, COMPILE_DRAWS)
@@ -161,10 +159,8 @@ def timed_fit(X: np.ndarray, y: np.ndarray, codes: np.ndarray, draws: int) -> tu
     """Four chains from arrays to draws by auto, and the seconds of each phase and in total."""
     began = time.perf_counter()
     model = tb.Hierarchical.from_arrays(X, y, codes)
-    phases = Phases(model.seconds)
-    kernel = tb.make_kernel(model, seed=1, phases=phases)
-    fit = tb.sample(kernel, draws, chains=4, seed=1, progress=False, phases=phases)
-    return fit, phases.seconds | {"total": time.perf_counter() - began}
+    fit = tb.sample(model, "auto", draws, chains=4, seed=1, progress=False)
+    return fit, fit.stats["seconds"] | {"total": time.perf_counter() - began}
 
 
 def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.ndarray:
@@ -178,7 +174,7 @@ def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.
     streams, rng = Streams.spawn(1, 4), np.random.default_rng(1)
     first, p = model.coefficients.index("Intercept"), len(model.coefficients)
 
-    def sweeps(kernel: tb.Metropolis, state: Any, count: int) -> tuple[Any, Draws]:
+    def sweeps(kernel: Any, state: Any, count: int) -> tuple[Any, Draws]:
         parts = []
         for _ in range(count):
             state, part = kernel.advance(state, 1, streams)
@@ -192,9 +188,8 @@ def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.
             parts.append(part)
         return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))
 
-    kernel = tb.make_kernel(model, "mh", seed=1)
-    assert isinstance(kernel, tb.Metropolis)
-    kernel, state = tune(kernel, kernel.start(streams), SLOW_WARMUP, sweeps)
+    kernel = tb.MH().kernel(model, seed=1)
+    kernel, state = kernel.tune(kernel.start(streams), SLOW_WARMUP, sweeps)
     theta = sweeps(kernel, state, draws)[1].theta.swapaxes(0, 1)
     return np.concatenate([theta[..., :p], np.exp(theta[..., -1:]), theta[..., p:-1]], axis=2)
 

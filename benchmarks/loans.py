@@ -9,19 +9,19 @@ import pandas as pd
 import tallbayes as tb
 from tallbayes.paper.loans import FORMULA
 
-METHODS: dict[str, dict[str, Any]] = {
-    "mh": {"method": "mh", "proposal": "one-at-a-time"},
-    "case_control": {"method": "two-stage", "surrogate": tb.CaseControl(60_000)},
-    "uniform": {"method": "two-stage", "surrogate": tb.CaseControl(150_000, uniform=True)},
-    "taylor": {"method": "two-stage", "surrogate": tb.Taylor()},
-    "auto": {},
+METHODS: dict[str, Any] = {
+    "mh": tb.MH("one-at-a-time"),
+    "case_control": tb.TwoStage(tb.CaseControl(60_000)),
+    "uniform": tb.TwoStage(tb.CaseControl(150_000, uniform=True)),
+    "taylor": tb.TwoStage(tb.Taylor()),
+    "auto": tb.Auto(),
 }
 
 
 def fit_all(data: pd.DataFrame, draws: dict[str, int], seed: int = 1) -> dict[str, tb.Fit]:
     """Each method on the same data, with so many draws a chain and a fifth of that for tuning."""
     return {
-        name: tb.fit(FORMULA, data, draws=count, warmup=min(count // 5, 1_000), seed=seed, **METHODS[name])
+        name: tb.fit(FORMULA, data, draws=count, warmup=min(count // 5, 1_000), seed=seed, method=METHODS[name])
         for name, count in draws.items()
     }
 
@@ -37,8 +37,8 @@ def report(fits: dict[str, tb.Fit]) -> None:
 
 def main() -> None:
     data = tb.datasets.simulate_loans()
-    for options in METHODS.values():  # compile
-        tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False, **options)
+    for method in METHODS.values():  # compile
+        tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False, method=method)
     fits = fit_all(data, {"mh": 2_000, "case_control": 4_000, "uniform": 3_000, "taylor": 4_000, "auto": 10_000})
     print(f"\nLoans, {len(data):,} rows, {int(data['foreclosed'].sum()):,} foreclosed")
     report(fits)

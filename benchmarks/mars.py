@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.special import expit
 
 import tallbayes as tb
+from tallbayes.data.timing import Phases
 from tallbayes.paper.mars import (
     CHAINS,
     FORMULA,
@@ -27,17 +28,20 @@ from tallbayes.paper.mars import (
     PAPERS,
     TEST_ROWS,
     VARIABLES,
-    Run,
     log_odds,
     measure,
-    on,
     predictions,
     rms,
+    seconds,
 )
+from tallbayes.paper.mars import warmed as chains_with_cells
+from tallbayes.sampling import loop
 from tallbayes.sampling.diagnostics import ess, mcse, r_hat
-from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.warmup import tune
-from tallbayes.splines.reversible_jump_setup import at_reference
+from tallbayes.sampling.loop import Run
+from tallbayes.sampling.request import Request
+from tallbayes.splines.cells import at_reference
+from tallbayes.splines.reversible_jump import ReversibleJumpKernel
+from tallbayes.splines.reversible_jump_loop import SCALE
 from tallbayes.splines.sheet import Sheets
 from tallbayes.splines.warmup import AVERAGED
 
@@ -54,7 +58,7 @@ BINS = 20  # of the calibration error
 def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: int = 1_000) -> None:
     """The paper's table: equal numbers of moves, plain and screened by subsamples, from the same converged chains."""
     model, test, _, theta, _ = warmed(rows, warmup)
-    kernels, runs = dict[tuple[str, int, float], tb.ReversibleJump](), dict[tuple[str, int, float], Run]()
+    kernels, runs = dict[tuple[str, int, float], ReversibleJumpKernel](), dict[tuple[str, int, float], Run]()
     for percent, sd in PAPERS:
         walk = screened(model, percent, theta)
         kernels["the paper's", percent, sd] = replace(walk, law=walk.law._replace(walk=sd, moves=np.cumsum(MOVES)))
@@ -65,19 +69,21 @@ def paper(rows: int = 1_000_000, moves: int = 2_000, repeats: int = 2, warmup: i
     for turn in range(repeats):  # in turns, as the machine may be busy now and then
         for key, kernel in kernels.items():
             run = measure(kernel, theta, max(1, moves // kernel.rounds))
-            runs[key] = min(runs.get(key, run), run, key=lambda one: one.seconds)
-            say(f"run {turn + 1} of {repeats}, steps {key[0]}, {key[1]}%: {run.seconds:.1f} s")
+            runs[key] = min(runs.get(key, run), run, key=seconds)
+            say(f"run {turn + 1} of {repeats}, steps {key[0]}, {key[1]}%: {seconds(run):.1f} s")
     lines, plain = [], dict[str, tuple[float, float]]()
     for (steps, percent, sd), run in runs.items():
-        made = run.draws.accepted.size - run.lambdas
-        moved, passed = ((part.sum() - run.lambdas) / made for part in (run.draws.accepted, run.draws.screened))
-        base, base_moved = plain.setdefault(steps, (run.seconds, moved))
+        spent, tried = seconds(run), run.theta.shape[0] * run.theta.shape[1] * run.kernel.rounds
+        lambdas = run.state.tally[:, SCALE, 0].sum()
+        stages = run.acceptance if percent else {"stage 1": np.nan, "stage 2": np.nan}
+        moved, passed = ((one * tried - lambdas) / (tried - lambdas) for one in (run.moved, stages["stage 1"]))
+        base, base_moved = plain.setdefault(steps, (spent, moved))
         share, ratio = PAPERS.get((percent, sd), (np.nan, np.nan))
         line = {"steps": steps, "subsample %": str(percent or "none"), "walk sd": sd}
-        line |= {"accepted": run.draws.accepted.mean(), "paper's": share, "but lambda": moved}
-        line |= {"stage 1": passed, "stage 2": run.second} if percent else {"stage 1": np.nan, "stage 2": np.nan}
-        line |= {"seconds": run.seconds, "time ratio": run.seconds / base, "paper's ratio": ratio}
-        line |= {"moved/s ratio": moved / base_moved * base / run.seconds, "RMSE": rmse(model, run.theta, test)}
+        line |= {"accepted": run.moved, "paper's": share, "but lambda": moved}
+        line |= {"stage 1": passed, "stage 2": stages["stage 2"]}
+        line |= {"seconds": spent, "time ratio": spent / base, "paper's ratio": ratio}
+        line |= {"moved/s ratio": moved / base_moved * base / spent, "RMSE": rmse(model, run.theta, test)}
         lines.append(line)
     table = pd.DataFrame(lines).set_index("steps").loc[list(plain)]
     show(f"The paper's table: {rows:,} rows, {CHAINS} chains of {moves:,} moves, best of {repeats} runs", table)
@@ -99,10 +105,11 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
         chance, together = expit(draws), ess(draws)
         alone = np.sum([ess(draws[chain : chain + 1]) for chain in range(CHAINS)], axis=0)
         z = (chance.mean((0, 1)) - reference.mean((0, 1))) / np.hypot(mcse(chance), mcse(reference))
-        line = {"seconds": run.seconds, "draws a chain": draws.shape[1], "ms a step": run.step_ms}
-        line |= {"half forgotten, s": forgotten(draws, spread, run.seconds)}
+        spent = seconds(run)
+        line = {"seconds": spent, "draws a chain": draws.shape[1], "ms a step": step_ms(run)}
+        line |= {"half forgotten, s": forgotten(draws, spread, spent)}
         line |= {"median ESS": np.median(together), "least ESS": together.min(), "median ESS apart": np.median(alone)}
-        line |= {"EDPM": 60 * np.median(together) / run.seconds, "EDPM apart": 60 * np.median(alone) / run.seconds}
+        line |= {"EDPM": 60 * np.median(together) / spent, "EDPM apart": 60 * np.median(alone) / spent}
         line |= {"median R-hat": np.median(r_hat(draws)), "largest R-hat": r_hat(draws).max()}
         line |= {"RMSE": rmse(model, run.theta, test), "largest |z|": np.nan if name == "cells" else np.abs(z).max()}
         lines[name] = line
@@ -126,9 +133,9 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
         for length in LENGTHS:
             changed = replace(kernel, surrogate=Sheets(str(one), each, partition), subchain=length)
             run = lasting(changed, theta, 60 * grid_minutes)
-            edpm = 60 * float(np.median(ess(log_odds(model, run.theta, points)))) / run.seconds
+            edpm = 60 * float(np.median(ess(log_odds(model, run.theta, points)))) / seconds(run)
             where = {"cells": one.count, "pairs": one.pairs, "subchain": length}
-            grid.append(where | {"stage 2": run.second, "ms a step": run.step_ms, "EDPM": edpm})
+            grid.append(where | {"stage 2": run.acceptance["stage 2"], "ms a step": step_ms(run), "EDPM": edpm})
     title = f"Cells by length of subchains, {grid_minutes:g} minutes each (chains that have not met have an ESS of 5)"
     show(title, pd.DataFrame(grid).pivot(index=["cells", "pairs"], columns="subchain"))
 
@@ -141,7 +148,7 @@ def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float
         kernels = samplers(model, theta, replace(kernel, subchain=100))
         partition, cut = timed(model.rows.partition, tb.Cells().count, tb.Cells().pairs, 1)
         setup[f"{size:,} rows"] = {"partition": cut, "reference": timed(at_reference, model, partition, been[:, 0])[1]}
-        each = {name: lasting(one, theta, seconds).step_ms for name, one in kernels.items()}
+        each = {name: step_ms(lasting(one, theta, seconds)) for name, one in kernels.items()}
         made = {name: one.rounds * max(1, one.subchain) for name, one in kernels.items()}
         steps[f"{size:,} rows"], moves[f"{size:,} rows"] = each, {name: 1e3 * each[name] / made[name] for name in each}
     show("Milliseconds a step and chain: 20 moves, or a subchain of 100 on cells", pd.DataFrame(steps))
@@ -172,8 +179,8 @@ def predict(title: str, formula: str, data: pd.DataFrame, draws: int, warmup: in
     train, test = data.iloc[order[:size]], data.iloc[order[size:]]
     how: dict[str, Any] = {"chains": CHAINS, "seed": 1, "progress": False}
     tb.sample(tb.MARS(formula, train), draws=4, warmup=40, **how)  # compile
-    mars, seconds = timed(lambda: tb.sample(tb.MARS(formula, train), draws, warmup=warmup, **how))
-    chances, spent = {"MARS": mars.predict(test)["mean"].to_numpy()}, {"MARS": seconds}
+    mars, spent_on_it = timed(lambda: tb.sample(tb.MARS(formula, train), "auto", draws, warmup=warmup, **how))
+    chances, spent = {"MARS": mars.predict(test)["mean"].to_numpy()}, {"MARS": spent_on_it}
     design = [j for j, name in enumerate(mars.formula.coefficients) if name != "Intercept"]
     x, y = mars.formula.apply(train)[design].T, train[mars.formula.outcome].to_numpy()
     x_test, y_test = mars.formula.apply(test)[design].T, test[mars.formula.outcome].to_numpy()
@@ -198,38 +205,46 @@ def scores(y: np.ndarray, chance: np.ndarray) -> dict[str, float]:
     return {"log loss": log_loss, "Brier": ((chance - y) ** 2).mean(), "calibration error": apart}
 
 
-def lasting(kernel: tb.ReversibleJump, theta: np.ndarray, seconds: float) -> Run:
-    """A run of about so long; the first of some shorter ones compiles, the last tells how many steps that takes."""
-    steps, tried = 2, measure(kernel, theta, 2)._replace(seconds=0.0)
-    while tried.seconds < seconds / 20:
-        steps *= 2
-        tried = measure(kernel, theta, steps)
-    say(f"{kernel.surrogate.name}, subchain {kernel.subchain}, {kernel.proposal.name}: {tried.step_ms:.2f} ms a step")
-    return measure(kernel, theta, max(4, int(steps * seconds / tried.seconds)))
+def lasting(kernel: ReversibleJumpKernel, theta: np.ndarray, length: float) -> Run:
+    """A run of about so many seconds; the first of some shorter ones compiles, the last tells how many draws fit."""
+    draws, spent = 2, 0.0
+    tried = measure(kernel, theta, draws)
+    while spent < length / 20:
+        draws *= 2
+        tried = measure(kernel, theta, draws)
+        spent = seconds(tried)
+    facts = kernel.facts()
+    say(f"{kernel.surrogate.name}, subchain {kernel.subchain}, {facts['proposal']}: {step_ms(tried):.2f} ms a step")
+    return measure(kernel, theta, max(4, int(draws * length / spent)))
 
 
-def warmed(rows: int, draws: int) -> tuple[tb.MARS, pd.DataFrame, tb.ReversibleJump, np.ndarray, np.ndarray]:
+def step_ms(run: Run) -> float:
+    """Milliseconds a step of one chain."""
+    return 1e3 * seconds(run) / float(np.prod(run.theta.shape[:2]))
+
+
+def warmed(rows: int, draws: int) -> tuple[tb.MARS, pd.DataFrame, ReversibleJumpKernel, np.ndarray, np.ndarray]:
     """The paper's model, test rows, a kernel, where its chains are, and where they were (places, chains, width)."""
     model, test = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows)), tb.datasets.simulate_mars(TEST_ROWS, seed=1)
-    kernel: Any = tb.make_kernel(model, seed=1)
-    streams = Streams.spawn(1, CHAINS)
-    (kernel, state), seconds = timed(tune, kernel, kernel.start(streams), draws, on(streams))
-    state, last = kernel.advance(state, EVERY * AVERAGED, streams)
-    say(f"{rows:,} rows: warm-up took {seconds:.0f} s; log-likelihoods {state.full.value.round(1)}")
-    return model, test, kernel, state.theta, last.theta[::EVERY]
+    run = chains_with_cells(model, draws, seed=1, draws=EVERY * AVERAGED)
+    spent, height = run.phases.seconds["warmup"], run.sample_stats["total_log_likelihood"][:, -1]
+    say(f"{rows:,} rows: warm-up took {spent:.0f} s; log-likelihoods {height.round(1)}")
+    kernel: Any = run.kernel
+    return model, test, kernel, run.theta[:, -1], run.theta.swapaxes(0, 1)[::EVERY]
 
 
 def screened(model: tb.MARS, percent: int, walk_from: np.ndarray | None = None) -> Any:
     """Reversible jump with a subsample of so many percent, or plain; informed, or with a walk tuned from somewhere."""
-    surrogate = tb.Subsample(model.rows.size * percent // 100) if percent else None
-    how: dict[str, Any] = {"method": "two-stage" if percent else "mh", "surrogate": surrogate, "seed": 1}
+    proposal = None if walk_from is None else "random-walk"
+    sample = tb.Subsample(max(1, model.rows.size * percent // 100))
+    kernel: Any = (tb.TwoStage(sample, proposal) if percent else tb.MH(proposal)).kernel(model, seed=1)
     if walk_from is None:
-        return tb.make_kernel(model, **how)
-    kernel, streams = tb.make_kernel(model, proposal="random-walk", **how), Streams.spawn(3, CHAINS)
-    return tune(kernel, kernel.start(streams, theta=walk_from), TUNING, on(streams))[0]
+        return kernel
+    request = Request(1, CHAINS, seed=3, warmup=TUNING, progress=False)
+    return replace(loop.run(replace(kernel, initial=walk_from), request, Phases()).kernel, initial=None)
 
 
-def samplers(model: tb.MARS, theta: np.ndarray, cells: tb.ReversibleJump) -> dict[str, tb.ReversibleJump]:
+def samplers(model: tb.MARS, theta: np.ndarray, cells: ReversibleJumpKernel) -> dict[str, ReversibleJumpKernel]:
     plain = {"plain, walk": screened(model, 0, theta), "plain, informed": screened(model, 0)}
     return plain | {f"subsample {percent}%": screened(model, percent) for percent in (5, 1)} | {"cells": cells}
 

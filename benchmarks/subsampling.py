@@ -15,13 +15,13 @@ from tallbayes.sampling.diagnostics import ess, mcse
 
 DRAWS = 10_000  # as in the paper
 REPEATS = 3
-RUNS: dict[str, dict[str, Any]] = {
-    "mh": {"method": "mh", "proposal": "random-walk"},
-    "spline, 100 rows": {"method": "subsampling", "estimator": tb.SplineProxy(100)},
-    "spline, 7,000 rows": {"method": "subsampling", "estimator": tb.SplineProxy(7_000)},
-    "difference, 100 rows": {"method": "subsampling", "estimator": tb.TaylorProxy(100)},
-    "difference, 7,000 rows": {"method": "subsampling", "estimator": tb.TaylorProxy(7_000)},
-    "difference, steered": {"method": "subsampling"},
+RUNS: dict[str, Any] = {
+    "mh": tb.MH("random-walk"),
+    "spline, 100 rows": tb.Subsampling(tb.SplineProxy(100)),
+    "spline, 7,000 rows": tb.Subsampling(tb.SplineProxy(7_000)),
+    "difference, 100 rows": tb.Subsampling(tb.TaylorProxy(100)),
+    "difference, 7,000 rows": tb.Subsampling(tb.TaylorProxy(7_000)),
+    "difference, steered": tb.Subsampling(),
 }
 PAPER = {"mh": 355.0, "spline, 100 rows": 23.9, "spline, 7,000 rows": 1.8}
 
@@ -31,11 +31,11 @@ def main() -> None:
         print("\nBank data: set TALLBAYES_DATA to the folder that holds bank-additional-full.csv")
         return
     data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False}
-    truth = tb.fit(FORMULA, data, method="mh", proposal="random-walk", draws=50_000, warmup=500, **common)
+    truth = tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=50_000, warmup=500, **common)
     lines = {}
-    for name, options in RUNS.items():
-        tb.fit(FORMULA, data, draws=10, warmup=10, **options, **common)  # compile
-        fits = [tb.fit(FORMULA, data, draws=DRAWS, warmup=600, **options, **common) for _ in range(REPEATS)]
+    for name, method in RUNS.items():
+        tb.fit(FORMULA, data, draws=10, warmup=10, method=method, **common)  # compile
+        fits = [tb.fit(FORMULA, data, draws=DRAWS, warmup=600, method=method, **common) for _ in range(REPEATS)]
         fit = min(fits, key=lambda one: one.minutes)
         off, error = errors(fit, truth), np.hypot(mcse(fit.draws), mcse(truth.draws))
         z = np.abs(fit.draws.mean((0, 1)) - truth.draws.mean((0, 1))) / error

@@ -9,6 +9,7 @@ fixed.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,16 +19,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entries import remainder
 from scipy import optimize, stats
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.priors import Normal
 from tallbayes.rows import passes
-from tallbayes.rows.remainders import remainder
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.proposals import Move
-from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.two_stage import TwoStageKernel
 
 FALSE_ALARM = 1e-6  # of each statistical check
 
@@ -95,16 +96,16 @@ def log_acceptance(
     state = scripted.start(yes, theta=here)
     draws = scripted.advance(state, 1, yes)[1]
     assert draws.accepted.all(), "a move of positive probability was not accepted by generators that accept all"
-    second = draws.log_second[0, 0] if isinstance(kernel, TwoStage) else np.zeros(len(here))
+    second = draws.log_second[0, 0] if isinstance(kernel, TwoStageKernel) else np.zeros(len(here))
     return np.minimum(draws.log_first[0, 0], 0.0), np.minimum(second, 0.0)
 
 
 def log_likelihood(model: GLM, theta: np.ndarray) -> np.ndarray:
     """Written with NumPy alone, apart from the passes that kernels use."""
     rows = model.rows
-    eta = theta @ rows._x + (0.0 if rows._offset is None else rows._offset)
+    eta = theta @ rows._x + (rows._offset if rows._offset.size else 0.0)
     values = model.family.tag.log_likelihood(rows._y, eta)
-    return values @ (np.ones(rows.size) if rows._weights is None else rows._weights)
+    return values @ rows._own()
 
 
 def log_posterior(model: GLM, theta: np.ndarray) -> np.ndarray:
@@ -217,11 +218,11 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
     found += [kernel._always(*pair) for pair in zip(z, delta, strict=True)]
     if kernel.urn is not None:
         x, y, offset, bounds = kernel.urn._rows
-        eta, share = mode.theta @ x + (0.0 if offset is None else offset), drawing_probabilities(kernel.urn)
+        eta, share = mode.theta @ x + (offset if offset.size else 0.0), drawing_probabilities(kernel.urn)
         drawn = np.flatnonzero(share)
         for point in range(points):
             h = delta[point] @ x
-            rest = np.array([remainder(tag, y[i], eta[i], h[i]) for i in drawn])
+            rest = np.array([remainder(tag.terms, y[i], eta[i], h[i]) for i in drawn])
             found[point] += target.total * (share[drawn] * rest / bounds[drawn]).sum()
     truth = log_likelihood(model, mode.theta + delta)
     return float((np.abs(found - truth) / (1 + np.abs(truth))).max())
@@ -388,25 +389,24 @@ def same(a: Draws, b: Draws) -> bool:
 def counting_passes() -> Iterator[dict[int, int]]:
     """Count at the compiled loops what passes through: {rows in a pass: row evaluations}, apart from what Rows says."""
     tally: dict[int, int] = {}
+    counting = threading.Lock()
     vectors = {
-        "values": lambda a: len(a[6]),
-        "serial_values": lambda a: len(a[6]),
-        "moved_values": lambda a: a[5].size,
-        "serial_moved_values": lambda a: a[5].size,
-        "predictors": lambda a: len(a[3]),
-        "block_predictors": lambda a: len(a[3]),
+        "values": (1, lambda a: len(a[6])),
+        "moved_values": (2, lambda a: a[5].size),
+        "predictors": (0, lambda a: len(a[3])),
     }
 
-    def counted(function: Callable[..., Any], count: Callable[[Any], int], data: int) -> Callable[..., Any]:
+    def counted(function: Callable[..., Any], data: int, count: Callable[[Any], int]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
-            rows = arguments[data].shape[1]
-            tally[rows] = tally.get(rows, 0) + rows * count(arguments)
+            rows, length = arguments[data].shape[1], passes.block_length(arguments[data].shape[1])
+            begin, end = (min(rows, block * length) for block in arguments[-2:])
+            with counting:  # several threads may make a pass
+                tally[rows] = tally.get(rows, 0) + (end - begin) * count(arguments)
             return function(*arguments)
 
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, count in vectors.items():
-            data = {"predictors": 0, "block_predictors": 0, "moved_values": 2, "serial_moved_values": 2}.get(name, 1)
-            patch.setattr(passes, name, counted(getattr(passes, name), count, data))
+        for name, (data, count) in vectors.items():
+            patch.setattr(passes, name, counted(getattr(passes, name), data, count))
         yield tally

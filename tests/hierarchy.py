@@ -1,7 +1,7 @@
 """The harness for models with group effects: parameter vectors are (beta, theta, log tau).
 
 Like `harness.py`: exact draws from small posteriors, chains that start there and must stay, known posteriors by
-quadrature. Besides, the compiled loop of `Grouped` can be run by Python, so that a part of it can be broken, and so
+quadrature. Besides, the compiled loop of `GroupKernel` can be run by Python, so that a part of it can be broken, and so
 that the ratio of every decision can be read off.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entries import interpret
 from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
@@ -25,10 +26,12 @@ from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.mode import GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.groups.thinned import Grouped
+from tallbayes.groups.thinned import GroupKernel
+from tallbayes.groups.thinned_loop import LIMIT, RADIUS
 from tallbayes.groups.thinned_setup import expand
 from tallbayes.models.mode import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
+from tallbayes.sampling import shape, thinned_loop
 from tallbayes.sampling.kernel import Streams
 
 # --- test problems ---
@@ -84,17 +87,22 @@ def make(
     radius: float | None = None,
     limit: float = np.inf,
     **aim: Any,
-) -> Grouped:
+) -> GroupKernel:
     """By default every row is thinned, however much cheaper it would be to evaluate them all on a small problem.
 
     `radius` is that of the ball of every group: with a small one all rows of a group decide on most of its moves.
     """
     kernel, _ = expand(mode_of(model_named(name)), np.random.default_rng(4), threshold)
-    rows = kernel.target.rows
-    rows = rows._replace(limit=np.full(rows.limit.size, limit))
-    if radius is not None:
-        rows = rows._replace(radius=np.full(rows.radius.size, radius))
-    return replace(kernel, target=kernel.target._replace(rows=rows), aim=kernel.aim._replace(**aim))
+    kernel = with_groups(kernel, {LIMIT: limit} if radius is None else {LIMIT: limit, RADIUS: radius})
+    return replace(kernel, aim=kernel.aim._replace(**aim))
+
+
+def with_groups(kernel: GroupKernel, changed: dict[int, Any]) -> GroupKernel:
+    """With other numbers in some rows of what the expansion knows of groups."""
+    groups = kernel.target.expansion.groups.copy()
+    for row, values in changed.items():
+        groups[row] = values
+    return replace(kernel, target=kernel.target._replace(expansion=kernel.target.expansion._replace(groups=groups)))
 
 
 # --- the posterior, with NumPy alone ---
@@ -110,9 +118,9 @@ def group_log_likelihood(model: Hierarchical, group: int, beta: np.ndarray, effe
     """Of the rows of one group."""
     rows = model.rows
     own = slice(int(rows.starts[group]), int(rows.starts[group + 1]))
-    eta = beta @ rows._x[:, own] + effect[..., None] + (0.0 if rows._offset is None else rows._offset[own])
+    eta = beta @ rows._x[:, own] + effect[..., None] + (rows._offset[own] if rows._offset.size else 0.0)
     values = model.family.tag.log_likelihood(rows._y[own], eta)
-    return values @ (np.ones(own.stop - own.start) if rows._weights is None else rows._weights[own])
+    return values @ rows._own()[own]
 
 
 def log_likelihood(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
@@ -188,31 +196,22 @@ def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
 
 # --- the loop run by Python ---
 
-INSIDE = (
-    "advance", "move_scale", "move_coefficients", "move_effects", "decide_group", "thinned_rows", "all_rows",
-    "row_move", "coefficient_gaussian", "quadratic", "effect_slope", "log_mixture", "prior_correction", "length_of",
-    "cholesky", "forward", "backward", "whiten", "product", "square", "copy",
-)  # fmt: skip
-
 
 class Interpreted:
     """The compiled loop run by Python, so that a part of it can be broken: by another function, or without a line."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **broken: Any) -> None:
-        for name in INSIDE:
-            monkeypatch.setattr(grouped_loop, name, getattr(grouped_loop, name).py_func)
-        for name, part in broken.items():
-            monkeypatch.setattr(grouped_loop, name, part)
-        monkeypatch.setattr(grouped, "advance", grouped_loop.advance)
-        monkeypatch.setattr(grouped, "get_num_threads", lambda: 1)  # Python runs one thread at a time anyway
+        interpret(monkeypatch, shape, thinned_loop, grouped_loop, **broken)
+        loop = grouped_loop.advance
+        monkeypatch.setattr(grouped, "advance", getattr(loop, "py_func", loop))
 
 
-def without(name: str, line: str) -> Any:
-    """A function of the loop with one line of it left out."""
+def without(name: str, line: str, instead: str = "pass") -> Any:
+    """A function of the loop with one line of it left out, or with another."""
     source = inspect.getsource(getattr(grouped_loop, name).py_func)
     assert source.count(line) == 1, f"{name} no longer has the line {line!r}; break it in another way"
     found: dict[str, Any] = {}
-    exec(source[source.index("def ") :].replace(line, "pass"), vars(grouped_loop), found)
+    exec(source[source.index("def ") :].replace(line, instead), vars(grouped_loop), found)
     return found[name]
 
 

@@ -13,12 +13,12 @@ from scipy import stats
 
 from tallbayes.families.addresses import Table
 from tallbayes.sampling.kernel import Streams
+from tallbayes.sampling.methods import MH, TwoStage
 from tallbayes.sampling.subsample import Subsample
 from tallbayes.splines.basis import BASES, WIDTH, try_basis
-from tallbayes.splines.cells import Cells
+from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.model import MARS, splines
-from tallbayes.splines.reversible_jump import ReversibleJump
-from tallbayes.splines.reversible_jump_setup import at_reference, reversible_jump
+from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.sheet import Sheets
 
 INTERCEPT_SD = 2.0  # narrower than the model's, so that draws from the prior often fit a few rows
@@ -39,19 +39,18 @@ def larger_model(rows: int = 60, most: int = 4, seed: int = 1) -> MARS:
     return MARS(x, y, max_bases=most, precision=(2.0, 2.0))
 
 
-def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJump:
+def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJumpKernel:
     """A kernel of each kind, with a poor surrogate where it has one."""
-    rng = np.random.default_rng(7)
     half = model.rows.size * 5 // 8
     if how in ("plain", "plain-walk"):
-        kernel = reversible_jump(model, "mh", None, {"plain-walk": "random-walk"}.get(how), None, rng)
+        kernel: Any = MH("random-walk" if how == "plain-walk" else None).kernel(model, seed=7)
         kernel = replace(kernel, rounds=3)
     elif how == "subsample":
-        kernel = replace(reversible_jump(model, "two-stage", Subsample(half), None, None, rng), rounds=3)
+        kernel = replace(TwoStage(Subsample(half)).kernel(model, seed=7), rounds=3)
     elif how == "subsample-subchain":
-        kernel = reversible_jump(model, "two-stage", Subsample(half), None, 5, rng)
+        kernel = TwoStage(Subsample(half), subchain=5).kernel(model, seed=7)
     else:
-        cells = reversible_jump(model, "two-stage", Cells(3, 10), "random-walk" if "walk" in how else None, 5, rng)
+        cells = TwoStage(Cells(3, 10), "random-walk" if "walk" in how else None, 5).kernel(model, seed=7)
         partition = cells.surrogate.partition
         assert partition is not None
         start = np.random.default_rng(3)
@@ -140,7 +139,7 @@ def difference(model: MARS, final: np.ndarray, fresh: np.ndarray) -> float:
     return float(min(1.0, len(p_values) * min(p_values)))
 
 
-def departure(kernel: ReversibleJump, steps: int, chains: int, seed: int) -> float:
+def departure(kernel: ReversibleJumpKernel, steps: int, chains: int, seed: int) -> float:
     """p-value that chains started in the posterior are still there after some steps."""
     start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed, kernel.power), [chains])
     rng = Streams.spawn(seed, chains)

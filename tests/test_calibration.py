@@ -80,7 +80,7 @@ def test_loans_at_full_size():
         "taylor": tb.fit(formula, data, method="two-stage", draws=1_500, **common),
         "block_mh": tb.fit(formula, data, method="mh", draws=3_000, **common),
         "case_control": tb.fit(
-            formula, data, method="two-stage", surrogate=tb.CaseControl(100_000), draws=800, warmup=150, **common
+            formula, data, method=tb.TwoStage(tb.CaseControl(100_000)), draws=800, warmup=150, **common
         ),
     }
     table = tb.compare(**fits)

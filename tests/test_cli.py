@@ -17,13 +17,15 @@ from click.testing import CliRunner
 
 from tallbayes import cli, paper
 from tallbayes.cli import main
-from tallbayes.data import datasets, read
+from tallbayes.data import datasets
+from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results.fit import example, load
-from tallbayes.sampling import methods
+from tallbayes.sampling import methods, setup
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+from tallbayes.sampling.methods import MH, Auto, Consensus, Subsampling, Thinned, TwoStage
 from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
 from tallbayes.sampling.taylor import Taylor
 
@@ -108,8 +110,9 @@ def test_imports_are_light(code):
 
 
 def test_choices_are_those_of_the_library():
-    for name in ("METHODS", "PROPOSALS", "INNER", "SHARDINGS", "COMBINERS"):
+    for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
         assert getattr(cli, name) == getattr(methods, name)
+    assert cli.PROPOSALS == setup.PROPOSALS
     assert cli.LOAN_ROWS == datasets.LOAN_ROWS
     assert tuple(paper.EXPERIMENTS) == cli.EXPERIMENTS
 
@@ -157,16 +160,7 @@ def test_options_reach_the_front_door(calls):
             "family": Bernoulli(),
             "prior": None,
             "group_prior": None,
-            "method": "consensus",
-            "surrogate": Taylor(7),
-            "proposal": "mixture",
-            "subchain": 0,
-            "shards": 5,
-            "inner": "two-stage",
-            "sharding": "stratified",
-            "combine": "gaussian",
-            "workers": 2,
-            "estimator": None,
+            "method": Consensus(5, TwoStage(Taylor(7), "mixture", 0), "stratified", "gaussian", 2),
             "draws": 5,
             "target_ess": 99.5,
             "chains": 3,
@@ -180,9 +174,10 @@ def test_options_reach_the_front_door(calls):
 
 
 def test_defaults_are_those_of_the_front_door(calls):
-    usual = {name: parameter.default for name, parameter in SIGNATURE.parameters.items()}
+    usual = {name: parameter.default for name, parameter in SIGNATURE.parameters.items() if name != "old"}
     run("fit", "data.csv", "y ~ x")
-    assert calls == [usual | {"formula": "y ~ x", "data": "data.csv", "family": resolve(usual["family"])}]
+    usual |= {"family": resolve(usual["family"]), "method": methods.named(usual["method"])}
+    assert calls == [usual | {"formula": "y ~ x", "data": "data.csv"}]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +229,7 @@ def test_families_reach_the_model(frame, tmp_path):
 )
 def test_surrogates(calls, text, surrogate):
     run("fit", "data.csv", "y ~ x", "--surrogate", text)
-    assert calls[0]["surrogate"] == surrogate
+    assert calls[0]["method"] == TwoStage(surrogate)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +271,26 @@ def test_group_priors(calls, text, prior):
 def test_estimators(calls, text, estimator):
     done = run("fit", "data.csv", "y ~ x", "--method", "subsampling", "--estimator", text)
     assert done.exit_code == 0, done.stderr
-    assert calls[0]["estimator"] == estimator
+    assert calls[0]["method"] == Subsampling(estimator)
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ("", Auto()),
+        ("--method thinned", Thinned()),
+        ("--method mh --proposal one-at-a-time", MH("one-at-a-time")),
+        ("--proposal mixture", TwoStage(proposal="mixture")),
+        ("--subchain 0", TwoStage(subchain=0)),
+        ("--method consensus", Consensus()),
+        ("--method consensus --inner mh --proposal independence", Consensus(inner=MH("independence"))),
+        ("--method consensus --subchain 4", Consensus(inner=TwoStage(subchain=4))),
+    ],
+)
+def test_options_make_a_method(calls, options, method):
+    done = run("fit", "data.csv", "y ~ x", *options.split())
+    assert done.exit_code == 0, done.stderr
+    assert calls[0]["method"] == method
 
 
 def test_consensus_and_subsampling_say_that_they_are_approximate(data):
@@ -347,6 +361,9 @@ def test_warnings_are_lines(data, tmp_path):
         ["--method", "consensus", "--combine", "median"],
         ["--method", "consensus", "--inner", "mh", "--surrogate", "taylor"],
         ["--method", "mh", "--estimator", "taylor"],
+        ["--estimator", "taylor"],
+        ["--method", "consensus", "--estimator", "taylor"],
+        ["--method", "two-stage", "--workers", "2"],
         ["--estimator", "spline(1)"],
         ["--estimator", "gam"],
         ["--surrogate", "tailor"],

@@ -7,13 +7,10 @@ import itertools
 
 import numpy as np
 import pytest
+from entries import applied, bounds, thirds, values
 from precise import TAGS, expansion, third
 
 from tallbayes.families import Bernoulli, Binomial, Logit, Poisson, cloglog, logit, probit, resolve, to_json
-from tallbayes.families.compiled import compiled
-from tallbayes.families.terms import bound3
-from tallbayes.families.terms import third as compiled_third
-from tallbayes.families.terms import value as compiled_value
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 EPS = np.finfo(float).eps
@@ -23,30 +20,6 @@ each_outcome = pytest.mark.parametrize(("link", "y"), OUTCOMES)
 
 def EXP(t):  # noqa: N802
     return 5.5e-16 + 2.3e-16 * np.abs(t)
-
-
-@compiled()
-def thirds(tag, y, eta, out):
-    for i in range(eta.size):
-        out[i] = compiled_third(tag, y, eta[i])
-
-
-@compiled()
-def values(tag, y, eta, out):
-    for i in range(eta.size):
-        out[i] = compiled_value(tag, y, eta[i])
-
-
-@compiled()
-def bounds(tag, y, low, high, out):
-    for i in range(low.size):
-        out[i] = bound3(tag, y, low[i], high[i])
-
-
-def applied(loop, tag, y, *arguments):
-    out = np.empty_like(arguments[0])
-    loop(tag, y, *arguments, out)
-    return out
 
 
 def representable(link, y, eta):

@@ -37,15 +37,15 @@ def reference() -> tb.Fit:
 
 
 METHODS = {
-    "mh one-at-a-time": {"method": "mh", "proposal": "one-at-a-time"},
+    "mh one-at-a-time": {"method": tb.MH("one-at-a-time")},
     "mh random-walk": {"method": "mh", "draws": 6_000},
-    "mh independence": {"method": "mh", "proposal": "independence"},
+    "mh independence": {"method": tb.MH("independence")},
     "two-stage": {"method": "two-stage"},
-    "taylor with remainders": {"surrogate": tb.Taylor(300)},
-    "subsample": {"method": "two-stage", "surrogate": tb.Subsample(1_500)},
-    "case-control": {"method": "two-stage", "surrogate": tb.CaseControl(1_000)},
-    "stratified": {"method": "two-stage", "surrogate": tb.Stratified(600, by="g")},
-    "subsample, subchain": {"method": "two-stage", "surrogate": tb.Subsample(1_500), "subchain": 5},
+    "taylor with remainders": {"method": tb.TwoStage(tb.Taylor(300))},
+    "subsample": {"method": tb.TwoStage(tb.Subsample(1_500))},
+    "case-control": {"method": tb.TwoStage(tb.CaseControl(1_000))},
+    "stratified": {"method": tb.TwoStage(tb.Stratified(600, by="g"))},
+    "subsample, subchain": {"method": tb.TwoStage(tb.Subsample(1_500), subchain=5)},
 }
 
 
@@ -72,13 +72,13 @@ def test_a_function_as_surrogate(reference):
         step = theta - mode.theta
         return -0.4 * step @ mode.curvature @ step
 
-    fit = quick(surrogate=rough, proposal="random-walk", subchain=3, draws=3_000)
+    fit = quick(method=tb.TwoStage(rough, "random-walk", subchain=3), draws=3_000)
     assert tb.compare(reference=reference, fit=fit).loc["fit", "largest_z"] < LARGEST_Z
     assert fit.stats["surrogate"] == "rough"
 
 
 def test_what_a_fit_tells():
-    fit = quick(method="two-stage", surrogate=tb.CaseControl(1_000))
+    fit = quick(method=tb.TwoStage(tb.CaseControl(1_000)))
     assert list(fit.posterior["coefficient"].values) == ["Intercept", "x", "g[T.b]", "g[T.c]"]
     assert fit.posterior["beta"].dims == ("chain", "draw", "coefficient")
     assert fit.posterior["beta"].shape == (4, 300, 4)
@@ -145,9 +145,9 @@ def test_separation_warns_and_is_kept_with_the_fit():
 
 
 def test_parts_and_front_door_agree():
-    kernel = tb.make_kernel(tb.GLM(FORMULA, DATA), "two-stage", surrogate=tb.Taylor(), seed=1)
-    parts = tb.sample(kernel, 200, seed=1, warmup=100, progress=False)
-    np.testing.assert_array_equal(parts.draws, quick(surrogate=tb.Taylor(), draws=200).draws)
+    method = tb.TwoStage(tb.Taylor())
+    parts = tb.sample(tb.GLM(FORMULA, DATA), method, 200, seed=1, warmup=100, progress=False)
+    np.testing.assert_array_equal(parts.draws, quick(method=method, draws=200).draws)
 
 
 def test_a_saved_fit_predicts_as_before(tmp_path):
@@ -159,18 +159,18 @@ def test_a_saved_fit_predicts_as_before(tmp_path):
 
 BAD_OPTIONS = {
     "unknown method": ({"method": "nuts"}, "method 'nuts' is not known; choose one of auto, thinned, two-stage, mh"),
-    "unknown proposal": ({"proposal": "hmc"}, "proposal 'hmc' is not known"),
+    "unknown proposal": ({"method": tb.MH("hmc")}, "proposal 'hmc' is not known"),
     "no draws": ({"draws": 0}, "draws must be a whole number of at least 1, not 0"),
     "half a chain": ({"chains": 0.5}, "chains must be a whole number"),
     "negative warm-up": ({"warmup": -1}, "warmup must be"),
-    "negative subchain": ({"subchain": -1}, "subchain must be"),
     "negative seed": ({"seed": -1}, "seed must be"),
     "target of zero": ({"target_ess": 0}, "target_ess must be a positive number"),
-    "mh with surrogate": ({"method": "mh", "surrogate": tb.Taylor()}, "takes no surrogate"),
-    "mh with subchain": ({"method": "mh", "subchain": 3}, "takes no subchain"),
     "unknown family": ({"family": "gamma"}, "family 'gamma' is not known"),
-    "large subsample": ({"surrogate": tb.Subsample(4_000)}, "asks for 4,000 rows, but the data has only 3,000"),
-    "unknown stratum": ({"surrogate": tb.Stratified(10, by="h")}, "no column 'h'"),
+    "large subsample": (
+        {"method": tb.TwoStage(tb.Subsample(4_000))},
+        "asks for 4,000 rows, but the data has only 3,000",
+    ),
+    "unknown stratum": ({"method": tb.TwoStage(tb.Stratified(10, by="h"))}, "no column 'h'"),
     "prior of a stranger": ({"prior": {"fico": tb.Normal()}}, "prior given for 'fico', which is no coefficient"),
     "weights of a stranger": ({"weights": "w"}, "no column 'w'"),
     "short weights": ({"weights": [1.0, 2.0]}, "weights has shape"),
@@ -215,10 +215,14 @@ def test_bank_methods_agree_on_all_coefficients(bank):
     """Fifteen coefficients, levels of 18 and 80 rows among them: two-stage against Metropolis-Hastings."""
     formula = "y ~ poutcome + log_age + contact + education + marital"
     common = {"data": bank, "formula": formula}
-    mh = quick(**common, method="mh", proposal="one-at-a-time", draws=1_200, warmup=300)
+    mh = quick(**common, method=tb.MH("one-at-a-time"), draws=1_200, warmup=300)
     limit = stats.norm.isf(1e-6 / (4 * 15))
     assert len(mh.coefficients) == 15
-    for options in ({}, {"surrogate": tb.Taylor(1_000)}, {"surrogate": tb.CaseControl(2_000)}):
-        fit = quick(**common, draws=1_000 if options else 10_000, **options)
+    for method, draws in (
+        (tb.Auto(), 10_000),
+        (tb.TwoStage(tb.Taylor(1_000)), 1_000),
+        (tb.TwoStage(tb.CaseControl(2_000)), 1_000),
+    ):
+        fit = quick(**common, draws=draws, method=method)
         table = tb.compare(mh=mh, fit=fit).loc["fit"]
         assert table[["largest_z", "largest_z_sd"]].max() < limit

@@ -39,7 +39,7 @@ FORMULAS = [
     "y ~ C(g, contr.treatment('no')) + C(n, contr.poly)",
     "y ~ C(h, levels=['hi', 'lo', 'mid'])",
     "y ~ center(x) + scale(z) + standardize(n)",
-    "y ~ log(z) + np.sqrt(z) + x.clip(0) + {x**2 + z}",
+    "y ~ log(z) + np.sqrt(z) + np.maximum(x, 0) + {x**2 + z}",
     "y ~ scale(log(z)) : g",
     "y ~ poly(x, 3) + poly(z, 2, raw=True)",
     "y ~ bs(x, df=5) + bs(z, knots=[1.0], degree=2)",
@@ -117,7 +117,7 @@ COLUMNS = [
     ("y ~ x + g:x", ("y", "x", "g")),
     ("log(y) ~ center(x) + C(g) + scale(log(z))", ("y", "x", "g", "z")),
     ("y ~ log(`a.b`) + `my col` + a.b", ("y", "a.b", "my col")),
-    ("y ~ Q('my col') + x.clip(0, 1) + np.log1p(z)", ("y", "my col", "x", "z")),
+    ("y ~ Q('my col') + clip(x, 0, 1) + np.log1p(z)", ("y", "my col", "x", "z")),
     ("I(g == 'no') ~ 1", ("g",)),
 ]
 
@@ -185,7 +185,7 @@ BAD_TEXT = [
     ("y ~ x ~ z", "cannot understand the formula 'y ~ x ~ z': Operator `~` is incorrectly used"),
     ("y ~ log(x", "cannot understand the formula"),
     ("y ~ log(x y)", "cannot understand the formula"),
-    ("y ~ abs(x)", "unknown function 'abs' in .*is there an 'np.abs'?"),
+    ("y ~ mean(x)", "the formula calls 'mean', which is not among the functions it can call: abs, "),
 ]
 
 
@@ -345,8 +345,6 @@ BAD_DATA = [
     ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is text"),
     ("poly(x, 2) ~ z", {}, r"the outcome 'poly\(x, 2\)' gives 2 columns"),
     ("y ~ C(n, levels=[1, 2])", {}, r"levels=... leaves out levels: .*\{.*3.*\}"),
-    ("y ~ {x - x.mean()}", {}, "'x - x.mean.*' changes with the rows around it.*such as center"),
-    ("y ~ x.cumsum()", {}, "changes with the rows around it"),
     ("y ~ log(g)", {}, "Unable to evaluate factor"),
     ("y ~ nowhere", {}, "no column 'nowhere'"),
 ]

@@ -18,8 +18,8 @@ def density(model, beta, tau, group):
     """The log density of a group's effect, by NumPy alone, with the constant of its prior."""
     rows = model.rows
     members = slice(rows.starts[group], rows.starts[group + 1])
-    eta = beta @ rows._x[:, members] + (0.0 if rows._offset is None else rows._offset[members])
-    weights = np.ones(eta.size) if rows._weights is None else rows._weights[members]
+    eta = beta @ rows._x[:, members] + (rows._offset[members] if rows._offset.size else 0.0)
+    weights = rows._own()[members]
     y = rows._y[members]
 
     def log_density(t):

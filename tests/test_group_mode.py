@@ -14,8 +14,9 @@ from scipy.special import expit
 from tallbayes.families import LINKS, Binomial, Poisson
 from tallbayes.families.poisson import Log
 from tallbayes.groups.arrow import Expansion, gaussian
-from tallbayes.groups.mode import CLOSE, STAYS, GroupMode, find_group_mode, group_facts
+from tallbayes.groups.mode import CLOSE, STAYS, GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.result import group_facts
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.mode import PILOT_ROWS, SeparationWarning
 from tallbayes.models.priors import Normal, StudentT

@@ -6,20 +6,23 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
-import numba
+import entries
 import numpy as np
 import pytest
+from entries import applied
 from precise import TAGS
 from precise import remainder as precise_remainder
-from test_remainders import applied, bounds_all, differences_all, remainders_all, thirds_all
 
 from tallbayes.families import logit
+from tallbayes.families.compiled import compiled
 from tallbayes.groups.arrow import Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.remainders import Always, Drawn, GroupRemainders
 from tallbayes.groups.scale import HalfNormal
-from tallbayes.groups.thinned_loop import always_remainders
+from tallbayes.groups.thinned_loop import always_remainder
+from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.remainders import SLACK
 from tallbayes.sampling.thinned_loop import distance_bound
 
@@ -96,7 +99,7 @@ def test_bounds_are_what_numpy_makes_of_them(link, p):
     found = case.made().bounds(WIDE, RADIUS)
     g = case.codes
     s = np.sqrt(WIDE[g] ** 2 * case.reach**2 + case.sd[g] ** 2)
-    third = applied(bounds_all, TAGS[link], case.given["y"], case.eta - RADIUS[g] * s, case.eta + RADIUS[g] * s)
+    third = applied(entries.bounds, TAGS[link], case.given["y"], case.eta - RADIUS[g] * s, case.eta + RADIUS[g] * s)
     # eta and a are rounded a dozen times, and no family's f''' grows faster than e^eta, or e^e^eta in cloglog.
     np.testing.assert_allclose(found, SLACK / 6 * third * s**3, rtol=1e-10)
 
@@ -135,8 +138,8 @@ def test_bounds_hold_for_every_pair_of_points_in_the_ball(link, p):
         h = [case.moves(*point) for point in zip(z, t, strict=True)]
         u = [np.hypot(np.linalg.norm(a) / WIDE, b) for a, b in ((z[0], t[0]), (z[1], t[1]), (z[1] - z[0], t[1] - t[0]))]
         assert (np.maximum(u[0], u[1]) <= RADIUS * (1 + 1e-12)).all()
-        spread = distance_bound(*u)
-        apart = np.abs(applied(differences_all, TAGS[link], y, case.eta, *h))
+        spread = distance_bound.py_func(*u)
+        apart = np.abs(applied(entries.differences, TAGS[link], y, case.eta, *h))
         assert (apart <= bounds * spread[g] + 1e-300).all()
         closest = max(closest, (apart / (bounds * spread[g] + 1e-300)).max())
     assert closest > 0.1  # the bounds are not just large
@@ -151,7 +154,7 @@ def test_bounds_hold_in_decimal_arithmetic(link):
         z, t = pair(rng, case, kind)
         h = [case.moves(*point) for point in zip(z, t, strict=True)]
         u = [np.hypot(np.linalg.norm(a) / WIDE, b) for a, b in ((z[0], t[0]), (z[1], t[1]), (z[1] - z[0], t[1] - t[0]))]
-        spread = distance_bound(*u)[g]
+        spread = distance_bound.py_func(*u)[g]
         for i in range(g.size):
             remainders = [precise_remainder(link, case.given["y"][i], case.eta[i], one[i]) for one in h]
             assert abs(remainders[1] - remainders[0]) <= bounds[i] * spread[i]
@@ -172,7 +175,9 @@ def test_bounds_that_are_a_tenth_too_small_do_not_hold():
         for share in np.linspace(0.05, 1.0, 20):  # of the length that is the effect's
             z, t = np.array([sign[0] * 3 * math.sqrt(1 - share**2)]), np.full(2, sign[1] * 3 * share)
             h = case.moves(z, t)
-            ratios.append(np.abs(applied(remainders_all, TAGS["logit"], case.given["y"], case.eta, h)) / (bounds * 27))
+            ratios.append(
+                np.abs(applied(entries.remainders, TAGS["logit"], case.given["y"], case.eta, h)) / (bounds * 27)
+            )
     assert 0.95 < np.max(ratios) <= 1
     assert np.max(ratios) > 0.9  # so that bounds times 0.9 would be broken
 
@@ -211,7 +216,9 @@ def test_weights_do_not_matter_to_bounds_but_to_what_is_drawn():
 def test_what_coefficients_alone_can_do():
     """|f'''| a^3, with f''' the largest within three lengths, times the weight."""
     case = problem("poisson")
-    third = applied(bounds_all, TAGS["poisson"], case.given["y"], case.eta - 3 * case.reach, case.eta + 3 * case.reach)
+    third = applied(
+        entries.bounds, TAGS["poisson"], case.given["y"], case.eta - 3 * case.reach, case.eta + 3 * case.reach
+    )
     expected = case.given["weights"] * SLACK / 6 * third * case.reach**3
     np.testing.assert_allclose(case.made().coefficient_bounds, expected, rtol=1e-10)
 
@@ -220,7 +227,7 @@ def test_what_coefficients_alone_can_do():
 def test_sums_of_third_derivatives_by_group(link):
     case = problem(link)
     made, g = case.made(), case.codes
-    third = case.given["weights"] * applied(thirds_all, TAGS[link], case.given["y"], case.eta)
+    third = case.given["weights"] * applied(entries.thirds, TAGS[link], case.given["y"], case.eta)
     expected = [((case.given["x"].T - case.shares[j]) * third[:, None])[g == j].sum(0) for j in range(EFFECTS)]
     np.testing.assert_allclose(made.bends, expected, rtol=1e-10, atol=1e-12)
     typical = [np.sqrt((case.reach[g == j] ** 2).mean()) if (g == j).any() else 0.0 for j in range(EFFECTS)]
@@ -239,25 +246,19 @@ def test_a_few_rows_can_be_looked_at():
     assert (plain.looked_at(rows)[3] == 1).all()
 
 
-@pytest.fixture
-def threads():
-    before = numba.get_num_threads()
-    yield numba.set_num_threads
-    numba.set_num_threads(before)
-
-
-def test_same_bits_for_any_number_of_threads(threads):
+def test_same_bits_for_any_number_of_threads(monkeypatch):
     """Groups that reach over the borders of blocks, which have 8,192 rows."""
     sizes = [1, 5000, 4000, 0, 1, 9000, 9000, 300]
     case = problem("logit", sizes=sizes)
     wide, radius = np.linspace(0.3, 3.0, 8), np.linspace(2.0, 8.0, 8)
     answers = []
+    monkeypatch.setattr(threads, "ALONE", 0)  # so few rows would be left to one thread
     for count in (1, 2, 4):
-        threads(count)
-        made = case.made()
-        bounds = made.bounds(wide, radius)
-        drawn, _ = made.split(bounds, bounds > np.quantile(bounds, 0.99))
-        answers.append((made.bends, made.typical, bounds, drawn.table, drawn.totals, drawn.eta))
+        with threads.using(count):
+            made = case.made()
+            bounds = made.bounds(wide, radius)
+            drawn, totals, _ = made.split(bounds, bounds > np.quantile(bounds, 0.99))
+        answers.append((made.bends, made.typical, bounds, drawn.table, totals, drawn.eta))
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()
@@ -278,7 +279,7 @@ def chances(drawn: Drawn, group: int) -> np.ndarray:
     return found
 
 
-def split(case: Problem, share: float = 0.9) -> tuple[Drawn, Always, np.ndarray, np.ndarray]:
+def split(case: Problem, share: float = 0.9) -> tuple[Drawn, np.ndarray, Always, np.ndarray, np.ndarray]:
     """The rows with the largest bounds are always evaluated, and all rows of the group of seven."""
     made = case.made()
     bounds = made.bounds(WIDE, RADIUS)
@@ -288,19 +289,19 @@ def split(case: Problem, share: float = 0.9) -> tuple[Drawn, Always, np.ndarray,
 
 def test_rows_are_drawn_in_proportion_to_their_weighted_bounds():
     case = problem("logit")
-    drawn, _, bounds, chosen = split(case)
+    drawn, totals, _, bounds, chosen = split(case)
     measure = np.where(chosen, 0.0, bounds * case.given["weights"])
     for group in range(EFFECTS):
         own = measure[case.codes == group]
-        assert drawn.totals[group] == pytest.approx(own.sum(), rel=1e-12)
+        assert totals[group] == pytest.approx(own.sum(), rel=1e-12)
         if own.sum() > 0:
             np.testing.assert_allclose(chances(drawn, group), own / own.sum(), rtol=1e-10, atol=1e-15)
-    assert drawn.totals[2] == drawn.totals[3] == 0.0
+    assert totals[2] == totals[3] == 0.0
 
 
 def test_every_row_is_either_drawn_or_always_evaluated():
     case = problem("logit")
-    drawn, always, bounds, chosen = split(case)
+    drawn, _, always, bounds, chosen = split(case)
     assert (drawn.bound == np.where(chosen, 0.0, bounds)).all()
     assert ((drawn.bound == 0) == chosen).all()
     assert (drawn.x == case.given["x"]).all()
@@ -318,9 +319,9 @@ def test_every_row_is_either_drawn_or_always_evaluated():
 def test_all_rows_may_be_on_one_side(chosen):
     case = problem("logit")
     made = case.made()
-    drawn, always = made.split(made.bounds(WIDE, RADIUS), np.full(case.codes.size, chosen))
+    _, totals, always = made.split(made.bounds(WIDE, RADIUS), np.full(case.codes.size, chosen))
     assert always.y.size == (case.codes.size if chosen else 0)
-    assert (drawn.totals > 0).tolist() == [size > 0 and not chosen for size in SIZES]
+    assert (totals > 0).tolist() == [size > 0 and not chosen for size in SIZES]
 
 
 def test_bounds_that_are_infinite_must_be_chosen():
@@ -332,22 +333,31 @@ def test_bounds_that_are_infinite_must_be_chosen():
     assert np.flatnonzero(np.isinf(bounds)).tolist() == [3]
     with pytest.raises(ValueError, match="must be finite"):
         made.split(bounds, np.zeros(bounds.size, bool))
-    drawn, always = made.split(bounds, np.isinf(bounds))
-    assert np.isfinite(drawn.totals).all()
+    _, totals, always = made.split(bounds, np.isinf(bounds))
+    assert np.isfinite(totals).all()
     assert always.y.size == 1
+
+
+@compiled()
+def always_remainders(terms, rows, delta, d):
+    """Of all groups."""
+    out, buffer = np.empty(d.size), np.empty(CHUNK)
+    for g in range(d.size):
+        out[g] = always_remainder(terms, rows, g, delta, d[g], buffer)
+    return out
 
 
 @pytest.mark.parametrize("link", ["logit", "cloglog"])  # with a part that is linear, and without
 @pytest.mark.parametrize("length", [1e-3, 0.3, 4.0])
 def test_rows_always_evaluated_have_the_remainder_of_their_log_likelihood(link, length):
     case = problem(link)
-    _, always, _, chosen = split(case, 0.5)
+    _, _, always, _, chosen = split(case, 0.5)
     rng = np.random.default_rng(5)
     delta, d = length * rng.normal(size=3) / 3, length * rng.normal(size=EFFECTS) / 3
     h = delta @ case.given["x"] + d[case.codes]
-    own = case.given["weights"] * applied(remainders_all, TAGS[link], case.given["y"], case.eta, h)
+    own = case.given["weights"] * applied(entries.remainders, TAGS[link], case.given["y"], case.eta, h)
     expected = np.bincount(case.codes, np.where(chosen, own, 0.0), EFFECTS)
-    found = always_remainders(TAGS[link], always, delta, d)
+    found = always_remainders(TAGS[link].terms, always, delta, d)
     # The difference of log-likelihoods loses what these have before the point.
     size = np.abs(TAGS[link].log_likelihood(case.given["y"], case.eta + h)) + np.abs(case.eta) + h**2 + 1
     rounding = 1e-14 * np.bincount(case.codes, case.given["weights"] * size, EFFECTS)
@@ -370,14 +380,14 @@ def test_all_remainders_make_up_the_log_likelihood_less_its_expansion():
     keep = [0, 1, 3, 4, 5]
     made = model.rows.group_remainders(TAGS["logit"], theta, case.shares[keep], case.sd[keep], case.factor)
     bounds = made.bounds(WIDE[keep], RADIUS[keep])
-    _, always = made.split(bounds, np.ones(bounds.size, bool))
+    _, _, always = made.split(bounds, np.ones(bounds.size, bool))
     rng = np.random.default_rng(6)
     delta, d = rng.normal(size=p), rng.normal(size=5)
     groups = here.by_group[0]
     expansion = here.value[0] + delta @ here.gradient[0] + d @ groups[:, p]
     expansion -= 0.5 * delta @ here.curvature[0] @ delta + d @ groups[:, :p] @ delta + 0.5 * groups[:, p + 1] @ d**2
     there = model.log_likelihood(theta + np.concatenate([delta, d, [0.0]]))[0]
-    found = always_remainders(TAGS["logit"], always, delta, d)
+    found = always_remainders(TAGS["logit"].terms, always, delta, d)
     assert found.sum() == pytest.approx(there - expansion, rel=1e-9)
 
 

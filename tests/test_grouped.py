@@ -1,7 +1,7 @@
-"""Kernels for group effects through the harness: Grouped, and Metropolis and two-stage with a sweep over groups.
+"""Kernels for group effects through the harness: GroupKernel, and Metropolis and two-stage with a sweep over groups.
 
-Exact checks read the ratio of every decision off the loop of `Grouped`, run by Python. Statistical checks are made on
-the compiled loop. Broken loops, run by Python again, must fail them.
+Exact checks read the ratio of every decision off the loop of `GroupKernel`, run by Python. Statistical checks are made
+on the compiled loop. Broken loops, run by Python again, must fail them.
 """
 
 from __future__ import annotations
@@ -13,30 +13,44 @@ from typing import Any
 
 import harness
 import hierarchy
-import numba
 import numpy as np
 import pytest
 from harness import FALSE_ALARM
-from hierarchy import Interpreted, make, mode_of, model_named
+from hierarchy import Interpreted, make, mode_of, model_named, with_groups
 from scipy import stats
 
 import tallbayes as tb
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.remainders import GroupRemainders
-from tallbayes.groups.thinned import Grouped
-from tallbayes.groups.thinned_loop import Place, Work
+from tallbayes.groups.thinned import GroupKernel
+from tallbayes.groups.thinned_loop import (
+    BENDS,
+    COEFFICIENTS,
+    EFFECT,
+    EFFECTS,
+    FROM_PRIOR,
+    HERE,
+    METRIC,
+    NARROW,
+    SCALE,
+    SD,
+    THETA,
+    TOTAL,
+    Place,
+    Work,
+)
 from tallbayes.models.mode import SeparationWarning
-from tallbayes.rows import passes
+from tallbayes.rows import passes, threads
 from tallbayes.sampling import shape
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.methods import make_kernel
-from tallbayes.sampling.metropolis import Metropolis
-from tallbayes.sampling.proposals import GroupSweep, Move
+from tallbayes.sampling.methods import Thinned
+from tallbayes.sampling.metropolis import MetropolisKernel
+from tallbayes.sampling.proposals import Move
 from tallbayes.sampling.subsample import Stratified, Subsample
-from tallbayes.sampling.surrogate import build
 from tallbayes.sampling.thinned_loop import DONE, Moves
-from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.two_stage import TwoStageKernel
 
 CHAINS, STEPS = 2_500, 6
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
@@ -80,20 +94,29 @@ CASES = [("logit", way) for way in WAYS] + [(name, "both") for name in MODELS[1:
 each_case = pytest.mark.parametrize(("name", "way"), [slow(*case) for case in CASES])
 
 
-def where(kernel: Grouped, place: Place) -> np.ndarray:
+def where(kernel: GroupKernel, place: Place) -> np.ndarray:
     """The parameter vector."""
-    target = kernel.target
-    return np.concatenate([target.theta + place.delta, target.effects + place.e - place.shift, place.log_tau])
+    expansion, d = kernel.target.expansion, place.e[HERE] - place.shift[HERE]
+    return np.concatenate(
+        [expansion.points[THETA] + place.delta[HERE], expansion.groups[EFFECT] + d, place.log_tau[:1]]
+    )
 
 
-def move(kernel: Grouped, kind: str, theta: np.ndarray, first: Any) -> Place:
+def move(kernel: GroupKernel, kind: int, theta: np.ndarray, first: Any) -> Place:
     """Where one of a sweep's moves leads, from theta, if all of it is accepted."""
-    place, tally = kernel._enter(theta), np.zeros(1, np.int64)
-    work = Work.room(place.delta.size, place.e.size)
-    aim = () if kind == "effects" else (kernel.aim,)
-    function = getattr(grouped_loop, f"move_{kind}")
-    _, why = function(kernel.model.family.tag, kernel.target, *aim, place, work, first, hierarchy.Second(), tally)
+    place, tally, terms = kernel._enter(theta), np.zeros(1, np.int64), kernel.model.family.tag.terms
+    work = Work.room(place.delta.shape[1], place.e.shape[1])
+    target, out, accepted = kernel.target._replace(moves=np.array([kind])), np.empty((1, theta.size)), np.zeros((1, 3))
+    why = grouped_loop.advance.py_func(
+        terms, *target, kernel.aim, place, work, first, hierarchy.Second(), out, accepted, tally
+    )
     assert why == DONE
+    assert accepted[0, kind] == accepted.sum() == 1
+    np.testing.assert_array_equal(out[0], where(kernel, place))
+    d = place.e[HERE] - place.shift[HERE]
+    for g, kept in enumerate(work.always[HERE]):
+        again = grouped_loop.always_remainder(terms, target.always, g, place.delta[HERE], d[g], work.buffer)
+        assert kept == pytest.approx(again, abs=1e-9)
     return place
 
 
@@ -112,10 +135,10 @@ class Scripted:
         return self._normal
 
 
-def assert_consistent(kernel: Grouped, place: Place) -> None:
+def assert_consistent(kernel: GroupKernel, place: Place) -> None:
     """What a place keeps besides coefficients, effects and tau follows from these."""
     for one, another in zip(place, kernel._enter(where(kernel, place)), strict=True):
-        np.testing.assert_allclose(one, another, atol=1e-9)
+        np.testing.assert_allclose(one[HERE], another[HERE], atol=1e-9)
 
 
 @each_case
@@ -126,12 +149,12 @@ def test_ratios_of_moves_of_the_scale(monkeypatch, name, way):
     rng, model = np.random.default_rng(1), kernel.model
     for theta in some_points(name):
         normal = rng.standard_normal()
-        place = move(kernel, "scale", theta, Scripted(normal))
+        place = move(kernel, SCALE, theta, Scripted(normal))
         there, found = where(kernel, place), seen.pop()
         assert_consistent(kernel, place)
         width, h = theta.size, 1e-4
         moved = [
-            where(kernel, move(kernel, "scale", theta + sign * h * unit, Scripted(normal)))
+            where(kernel, move(kernel, SCALE, theta + sign * h * unit, Scripted(normal)))
             for sign in (1, -1)
             for unit in np.eye(width)
         ]
@@ -139,34 +162,35 @@ def test_ratios_of_moves_of_the_scale(monkeypatch, name, way):
         expected = hierarchy.log_posterior(model, there) - hierarchy.log_posterior(model, theta)
         expected += np.log(np.abs(np.linalg.det(jacobian)))
         assert found == pytest.approx(expected, abs=error + 1e-5)  # differences err by h^2
-        back = where(kernel, move(kernel, "scale", there, Scripted(-normal)))
+        back = where(kernel, move(kernel, SCALE, there, Scripted(-normal)))
         np.testing.assert_allclose(back, theta, atol=1e-9)
         assert there[-1] != theta[-1]
         seen.clear()
 
 
-def given_effects(kernel: Grouped, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def given_effects(kernel: GroupKernel, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """v of the coefficients, from dense matrices: precision and mean of delta given e and tau, whitened and aimed."""
-    at, prior, target, aim = kernel.mode.at, kernel.model.prior, kernel.target, kernel.aim
+    at, prior, aim = kernel.mode.at, kernel.model.prior, kernel.aim
+    shares, _, _, bends = kernel.target.expansion.crossed
     (p, k), tau = (at.beta.size, at.effects.size), np.exp(theta[-1])
     delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
-    e = d + target.shares @ delta
+    e = d + shares @ delta
     own = at.curvature + np.diag(prior.precision(at.beta))
     precision = np.block([[own, at.mixed.T], [at.mixed, np.diag(at.effect_curvature + tau**-2)]])
     slope = np.concatenate([at.slope + prior.gradient(at.beta), at.effect_slope - at.effects / tau**2])
-    along = np.concatenate([np.eye(p), -target.shares])  # what moves when e stays
+    along = np.concatenate([np.eye(p), -shares])  # what moves when e stays
     inner = along.T @ precision @ along
     fixed = np.concatenate([np.zeros(p), e])
-    mean = np.linalg.solve(inner, along.T @ (slope - precision @ fixed) + 0.5 * e**2 @ target.bends)
+    mean = np.linalg.solve(inner, along.T @ (slope - precision @ fixed) + 0.5 * e**2 @ bends)
     z = np.linalg.cholesky(inner).T @ (delta - mean)
     assert k == e.size
     return z, aim.back @ (z - aim.shift)
 
 
-def log_q(kernel: Grouped, kind: str, v: np.ndarray) -> float:
+def log_q(kernel: GroupKernel, kind: str, v: np.ndarray) -> float:
     """Log density of proposals, or of what they are reversible with respect to."""
     return {
-        "independent": lambda: shape.log_density(kernel.target.shape, v),
+        "independent": lambda: shape.log_densities(kernel.target.shape, v[None])[0],
         "autoregressive": lambda: -0.5 * v @ v,
         "heavy": lambda: stats.multivariate_t.logpdf(v, np.zeros(v.size), np.eye(v.size), kernel.aim.moves.df),
         "walk": lambda: 0.0,
@@ -180,10 +204,10 @@ def test_ratios_of_moves_of_the_coefficients(monkeypatch, name, way, kind):
     kernel = make(name, **options, **AIMED | {"moves": MOVES[kind]})
     model = kernel.model
     for i, theta in enumerate(some_points(name)):
-        place = move(kernel, "coefficients", theta, np.random.default_rng(i))
+        place = move(kernel, COEFFICIENTS, theta, np.random.default_rng(i))
         there = where(kernel, place)
         assert_consistent(kernel, place)
-        np.testing.assert_allclose(place.e, kernel._enter(theta).e, atol=1e-12)
+        np.testing.assert_allclose(place.e[HERE], kernel._enter(theta).e[HERE], atol=1e-12)
         expected = hierarchy.log_posterior(model, there) - hierarchy.log_posterior(model, theta)
         expected += log_q(kernel, kind, given_effects(kernel, theta)[1])
         expected -= log_q(kernel, kind, given_effects(kernel, there)[1])
@@ -199,13 +223,13 @@ def test_ratios_of_moves_of_the_effects(monkeypatch, name, way):
     kernel = make(name, **options)
     at, p = kernel.mode.at, 2
     for i, theta in enumerate(some_points(name)):
-        place = move(kernel, "effects", theta, np.random.default_rng(i))
+        place = move(kernel, EFFECTS, theta, np.random.default_rng(i))
         there, tau = where(kernel, place), np.exp(theta[-1])
         assert_consistent(kernel, place)
         assert (there[:p] == theta[:p]).all()
         precision = at.effect_curvature + tau**-2
         mean = (at.effect_slope - at.mixed @ (theta[:p] - at.beta) - at.effects / tau**2) / precision
-        unit, share = np.sqrt(3 / precision) / np.pi, kernel.target.from_prior
+        unit, share = np.sqrt(3 / precision) / np.pi, kernel.target.expansion.groups[FROM_PRIOR]
         for g, found in enumerate(seen):
             only = theta.copy()
             only[p + g] = there[p + g]
@@ -223,28 +247,30 @@ def test_whitened_coefficients():
     kernel = make("student-t prior")
     points = some_points("student-t prior", 20)
     expected = [given_effects(kernel, theta)[0] for theta in points]
-    np.testing.assert_allclose(grouped_loop.whitened(kernel.target, points), expected, atol=1e-10)
+    np.testing.assert_allclose(grouped_loop.whitened(kernel.target.expansion, points), expected, atol=1e-10)
 
 
 # --- kind 1: events ---
 
 
-def groups_move(kernel: Grouped, points: np.ndarray, g: int) -> tuple[Any, ...]:
+def groups_move(kernel: GroupKernel, points: np.ndarray, g: int) -> tuple[Any, ...]:
     """The arguments of `thinned_rows` between two points."""
-    ends = [kernel._enter(theta) for theta in points]
-    metric = kernel.target.metric
-    deltas = [ends[0].delta, ends[1].delta, ends[1].delta - ends[0].delta]
-    lengths = tuple(float(np.sqrt(delta @ metric @ delta)) for delta in deltas)
-    here, there = ((end.delta, end.e[g], end.e[g] - end.shift[g]) for end in ends)
-    return kernel.target.rows, g, lengths, here, there
+    ends, target = [kernel._enter(theta) for theta in points], kernel.target
+    metric, starts = target.expansion.precisions[METRIC], target.always.starts
+    deltas = [end.delta[HERE] for end in ends]
+    lengths = tuple(float(np.sqrt(delta @ metric @ delta)) for delta in (*deltas, deltas[1] - deltas[0]))
+    here, there = (
+        (end.delta[HERE], end.e[HERE, g], end.e[HERE, g] - end.shift[HERE, g]) for end in ends
+    )  # fmt: skip
+    return target.drawn, target.expansion.groups, starts[g + 1] - starts[g], g, lengths, here, there
 
 
-def differences(kernel: Grouped, points: np.ndarray, g: int) -> np.ndarray:
+def differences(kernel: GroupKernel, points: np.ndarray, g: int) -> np.ndarray:
     """R(there) - R(here) of each row of a group, with NumPy."""
     model, at = kernel.model, kernel.mode.at
     rows, p = model.rows, at.beta.size
     own = slice(int(rows.starts[g]), int(rows.starts[g + 1]))
-    offset = 0.0 if rows._offset is None else rows._offset[own]
+    offset = rows._offset[own] if rows._offset.size else 0.0
 
     def value(theta):
         eta = theta[:p] @ rows._x[:, own] + theta[p + g] + offset
@@ -277,16 +303,16 @@ class Event:
 def test_events_seen_from_both_sides(monkeypatch, name):
     """The same rate and bound, and differences of the opposite sign: so kept events have the rates of a pair."""
     seen = []
-    right = grouped_loop.thin
+    right = grouped_loop.thin.py_func
     Interpreted(monkeypatch, thin=lambda bound, apart: seen.append((bound, apart)) or right(bound, apart))
     kernel, rng = make(name), np.random.default_rng(2)
-    tag, tally = kernel.model.family.tag, np.zeros(1, np.int64)
+    terms, tally = kernel.model.family.tag.terms, np.zeros(1, np.int64)
     for points in some_points(name, 12).reshape(6, 2, -1):
         for g, size in enumerate(np.diff(kernel.model.rows.starts)):
             forth, back = groups_move(kernel, points, g), groups_move(kernel, points[::-1], g)
             expected = differences(kernel, points, g)
             for place in rng.random(4):
-                gains = [grouped_loop.thinned_rows(tag, *way, Event(place), tally)[0] for way in (forth, back)]
+                gains = [grouped_loop.thinned_rows(terms, *way, Event(place), tally)[0] for way in (forth, back)]
                 (bound, apart), (same, opposite) = seen
                 assert bound == pytest.approx(same, rel=1e-12)
                 assert apart == pytest.approx(-opposite, rel=1e-12)
@@ -301,34 +327,33 @@ def test_events_seen_from_both_sides(monkeypatch, name):
 def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(monkeypatch, name):
     """And their expected ratio, E exp(sum of gains), is exp(sum of D): what the rows they stand for would say."""
     rows_drawn = []
-    right = grouped_loop.difference
+    right = grouped_loop.difference.py_func
 
-    def difference(tag, y, eta, *moves):
-        rows_drawn.append(float(eta))
-        return right(tag, y, eta, *moves)
+    def difference(terms, x, y, eta, i, *moves):
+        rows_drawn.append(i)
+        return right(terms, x, y, eta, i, *moves)
 
     Interpreted(monkeypatch, difference=difference)
     kernel, rng = make(name), np.random.default_rng(3)
-    rows, drawn, calls = kernel.model.rows, kernel.target.rows.drawn, 4_000
-    weights = np.ones(rows.size) if rows._weights is None else rows._weights
-    mode = kernel.mode.theta
+    rows, drawn, calls, terms = kernel.model.rows, kernel.target.drawn, 4_000, kernel.model.family.tag.terms
+    weights, mode = rows._own(), kernel.mode.theta
     points = np.stack([mode, mode])
     points[0, :-1] += [0.5, -0.4, 0.3, 1.0, -0.6, 0.2]
     points[1, :-1] += [-0.3, 0.5, -1.2, -0.9, 0.4, 1.5]
     for g in range(rows.groups):
         own = slice(int(rows.starts[g]), int(rows.starts[g + 1]))
         arguments, tally = groups_move(kernel, points, g), np.zeros(1, np.int64)
-        groups, _, lengths, here, there = arguments
-        e = [here[1] / groups.sd[g], there[1] / groups.sd[g]]
-        u = [np.hypot(length * groups.narrow[g], t) for length, t in zip(lengths, (*e, e[1] - e[0]), strict=True)]
-        rate = drawn.totals[g] * grouped_loop.distance_bound(*u)
-        sums = [grouped_loop.thinned_rows(kernel.model.family.tag, *arguments, rng, tally)[0] for _ in range(calls)]
+        _, groups, _, _, lengths, here, there = arguments
+        e = [here[1] / groups[SD, g], there[1] / groups[SD, g]]
+        u = [np.hypot(length * groups[NARROW, g], t) for length, t in zip(lengths, (*e, e[1] - e[0]), strict=True)]
+        rate = groups[TOTAL, g] * grouped_loop.distance_bound(*u)
+        sums = [grouped_loop.thinned_rows(terms, *arguments, rng, tally)[0] for _ in range(calls)]
         assert abs(tally[0] - calls * rate) < stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(calls * rate)
         expected = np.exp(weights[own] @ differences(kernel, points, g))
         ratios = np.exp(sums)
         assert abs(ratios.mean() - expected) < stats.norm.isf(FALSE_ALARM / 2) * ratios.std(ddof=1) / calls**0.5
         measure = (weights * drawn.bound)[own]
-        counts = [rows_drawn.count(float(eta)) for eta in drawn.eta[own]]
+        counts = [rows_drawn.count(i) for i in range(own.start, own.stop)]
         assert sum(counts) == tally[0] > 100
         if measure.size > 1:
             assert stats.chisquare(counts, tally[0] * measure / measure.sum()).pvalue > FALSE_ALARM
@@ -338,20 +363,20 @@ def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(m
 # --- kind 2: reductions ---
 
 
-def replaced(kernel: Grouped, **parts: Any) -> Grouped:
-    """With other parts of the rows that are drawn."""
-    rows = kernel.target.rows
-    return replace(kernel, target=kernel.target._replace(rows=rows._replace(drawn=rows.drawn._replace(**parts))))
+def bent(kernel: GroupKernel, by: float) -> GroupKernel:
+    """With proposals of coefficients that bend so much more with the squares of effects."""
+    crossed = kernel.target.expansion.crossed.copy()
+    crossed[BENDS] *= by
+    return replace(kernel, target=kernel.target._replace(expansion=kernel.target.expansion._replace(crossed=crossed)))
 
 
 def test_with_no_remainder_at_all_every_move_of_the_coefficients_is_accepted():
-    kernel = replaced(make(moves=MOVES["autoregressive"]), totals=np.zeros(4))
-    kernel = replace(kernel, target=kernel.target._replace(bends=np.zeros((4, 2))))
-    assert harness.some_draws(kernel, [200]).accepted[:, grouped_loop.COEFFICIENTS].all()
+    kernel = bent(with_groups(make(moves=MOVES["autoregressive"]), {TOTAL: 0.0}), 0.0)
+    assert harness.some_draws(kernel, [200]).accepted[:, COEFFICIENTS].all()
 
 
 def test_thresholds_split_the_rows():
-    sizes = [make(threshold=threshold).target.rows.always.y.size for threshold in (np.inf, 0.3, 0.0)]
+    sizes = [make(threshold=threshold).target.always.y.size for threshold in (np.inf, 0.3, 0.0)]
     assert sizes[0] == 0 < sizes[1] < sizes[2] == 17
 
 
@@ -365,9 +390,9 @@ def one_at_a_time(name: str, surrogate: Any = None, subchain: int | None = None)
     model = model_named(name)
     mode = mode_of(model)
     if surrogate is None:
-        return Metropolis(model, sweep(model), mode)
-    built = build(surrogate, model, mode, np.random.default_rng(3))
-    return TwoStage(model, built, sweep(model), mode, subchain)
+        return MetropolisKernel(model, sweep(model), mode)
+    built = surrogate.build(model, mode, np.random.default_rng(3))
+    return TwoStageKernel(model, built, sweep(model), mode, subchain)
 
 
 @pytest.mark.parametrize("surrogate", [Subsample(17), Stratified(17, "group")], ids=str)
@@ -478,7 +503,7 @@ def test_the_interpreted_loop_stays_in_the_posterior(monkeypatch):
 
 def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
     """On the problem with the largest remainders of all: many groups with few rows."""
-    right = grouped_loop.thin
+    right = grouped_loop.thin.py_func
     Interpreted(monkeypatch, thin=lambda bound, apart: right(bound, -apart))
     assert few_chains(make("logit")) < FALSE_ALARM
 
@@ -494,32 +519,34 @@ def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypat
     assert few_chains(smaller_bounds(make("logit"), 0.05), STEPS, 1_500) < FALSE_ALARM
 
 
-def smaller_bounds(kernel: Grouped, by: float) -> Grouped:
-    drawn = kernel.target.rows.drawn
-    return replaced(kernel, bound=by * drawn.bound, totals=by * drawn.totals)
+def smaller_bounds(kernel: GroupKernel, by: float) -> GroupKernel:
+    target = kernel.target
+    drawn = target.drawn._replace(bound=by * target.drawn.bound)
+    kernel = replace(kernel, target=target._replace(drawn=drawn))
+    return with_groups(kernel, {TOTAL: by * target.expansion.groups[TOTAL]})
 
 
 def test_a_dropped_jacobian_leaves_the_posterior(monkeypatch):
     """With few rows a group the width of an effect's Gaussian goes with tau, and the Jacobian is nearly its power."""
-    Interpreted(monkeypatch, move_scale=hierarchy.without("move_scale", "log_ratio += math.log(narrower)"))
+    Interpreted(monkeypatch, propose_drag=hierarchy.without("propose_drag", "log_ratio += math.log(narrower)"))
     assert few_chains(make("intercept")) < FALSE_ALARM
 
 
 def test_a_drag_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
-    Interpreted(monkeypatch, quadratic=lambda target, delta: 0.0)
+    Interpreted(monkeypatch, quadratic=lambda slope, precision, deltas: 0.0)
     assert few_chains(make("intercept", drag=np.full(1, 0.7))) < FALSE_ALARM
 
 
-def bent_more(kernel: Grouped, by: float = 4.0) -> Grouped:
+def bent_more(kernel: GroupKernel) -> GroupKernel:
     """Proposals that bend too far with the squares of effects: any bend is exact, if the ratio knows it."""
-    return replace(kernel, target=kernel.target._replace(bends=by * kernel.target.bends))
+    return bent(kernel, 4.0)
 
 
 def test_a_bend_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
     right = grouped_loop.coefficient_gaussian.py_func
 
-    def forgotten(target, e, log_tau, root, mean, bent):
-        right(target, e, log_tau, root, mean, bent)
+    def forgotten(expansion, e, log_tau, root, mean, bent):
+        right(expansion, e, log_tau, root, mean, bent)
         bent[:] = 0.0
 
     Interpreted(monkeypatch, coefficient_gaussian=forgotten)
@@ -576,15 +603,15 @@ def test_bounds_that_are_too_small_are_seen_while_sampling():
 @pytest.mark.parametrize("total", [np.nan, -1.0])
 def test_a_rate_that_is_not_a_number_raises(total):
     kernel = make("logit")
-    totals = kernel.target.rows.drawn.totals.copy()
+    totals = kernel.target.expansion.groups[TOTAL].copy()
     totals[2] = total
     with pytest.raises(FloatingPointError, match="rate"):
-        harness.some_draws(replaced(kernel, totals=totals), [5])
+        harness.some_draws(with_groups(kernel, {TOTAL: totals}), [5])
 
 
 def test_a_dropped_prior_correction_leaves_the_posterior():
     kernel = make("student-t prior")
-    kernel = replace(kernel, target=kernel.target._replace(corrected=False))
+    kernel = replace(kernel, target=kernel.target._replace(prior=kernel.target.prior[:, :0].copy()))
     assert hierarchy.departure(kernel, 4 * STEPS, CHAINS, seed=12) < FALSE_ALARM
 
 
@@ -636,12 +663,9 @@ def test_draws_do_not_depend_on_how_steps_are_split(kernel):
 
 def test_draws_do_not_depend_on_the_number_of_threads():
     kernel, found = make("logit", 0.3, 2.0), []
-    for threads in (1, 2, 4):
-        numba.set_num_threads(threads)
-        try:
+    for count in (1, 2, 4):
+        with threads.using(count):
             found.append(harness.some_draws(kernel, [100], chains=5))
-        finally:
-            numba.set_num_threads(4)
     assert harness.same(found[0], found[1])
     assert harness.same(found[0], found[2])
 
@@ -660,28 +684,31 @@ def test_no_steps_change_nothing():
 @pytest.mark.parametrize(("threshold", "radius"), [(np.inf, None), (0.0, None), (0.3, None), (np.inf, 1.2), (0.3, 1.2)])
 def test_rows_touched_are_what_the_loop_looked_at(monkeypatch, threshold, radius):
     """An event is one row; where all rows of a group decide, each counts for both points."""
-    looked, functions = {"events": 0, "all": 0, "always": 0}, vars(grouped_loop).copy()
+    looked = {"events": 0, "rows": 0, "always": 0}
+    functions = {name: getattr(grouped_loop, name).py_func for name in ("difference", "thin", "always_remainder")}
 
     def difference(*arguments):
-        looked["events"] += 1
+        looked["rows"] += 1
         return functions["difference"](*arguments)
 
-    def remainder(*arguments):
-        looked["all"] += 1
-        return functions["remainder"](*arguments)
+    def thin(*arguments):
+        looked["events"] += 1
+        return functions["thin"](*arguments)
 
-    def always_remainder(tag, rows, weights, g, *rest):
+    def always_remainder(terms, rows, g, *rest):
         looked["always"] += int(rows.starts[g + 1] - rows.starts[g])
-        return functions["always_remainder"](tag, rows, weights, g, *rest)
+        return functions["always_remainder"](terms, rows, g, *rest)
 
-    Interpreted(monkeypatch, difference=difference, remainder=remainder, always_remainder=always_remainder)
+    Interpreted(monkeypatch, difference=difference, thin=thin, always_remainder=always_remainder)
     kernel = make("logit", threshold, radius)
     before = kernel.model.rows.touched
     harness.some_draws(kernel, [40])
-    assert kernel.model.rows.touched - before == sum(looked.values())
-    assert (looked["events"] > 0) == (threshold > 0)
-    assert (looked["always"] > 0) == (threshold < 1)
-    assert (looked["all"] > 0) == (radius is not None)
+    events, always = looked["events"], looked["always"]
+    both = 2 * (looked["rows"] - events)
+    assert kernel.model.rows.touched - before == events + both + always
+    assert (events > 0) == (threshold > 0)
+    assert (always > 0) == (threshold < 1)
+    assert (both > 0) == (radius is not None)
 
 
 class Only:
@@ -699,14 +726,13 @@ class Only:
 def shifted_rows(monkeypatch) -> list[int]:
     """Rows that the compiled loops were asked to shift, with the number of chains, at both points."""
     asked: list[int] = []
-    for name in ("block_shifted_values", "shifted_values"):
-        right = getattr(passes, name)
+    right = passes.shifted_values
 
-        def counted(*arguments, right=right):
-            asked.append(2 * (arguments[7] - arguments[6]) * arguments[4].size)
-            return right(*arguments)
+    def counted(*arguments):
+        asked.append(2 * (arguments[7] - arguments[6]) * arguments[4].size)
+        return right(*arguments)
 
-        monkeypatch.setattr(passes, name, counted)
+    monkeypatch.setattr(passes, "shifted_values", counted)
     return asked
 
 
@@ -747,14 +773,14 @@ def test_two_stage_looks_at_the_rows_of_a_group_only(monkeypatch, update):
 
 
 @cache
-def many(groups: int) -> tuple[Grouped, float]:
+def many(groups: int) -> tuple[GroupKernel, float]:
     """A kernel, and the rows that it touches in a sweep, by group; group sizes are the same tenfold."""
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(groups), np.tile(np.arange(5, 105, 5), groups // 20))
     x = np.column_stack([np.ones(codes.size), rng.normal(size=codes.size)])
     eta = -1.5 + 0.5 * x[:, 1] + 0.7 * rng.normal(size=groups)[codes]
     y = tb.Bernoulli().simulate(rng, eta)
-    kernel = make_kernel(Hierarchical.from_arrays(x, y, codes), "thinned", seed=1)
+    kernel = Thinned().kernel(Hierarchical.from_arrays(x, y, codes), seed=1)
     streams, rows = Streams.spawn(1, 1), kernel.model.rows
     before = rows.touched
     kernel.advance(kernel.start(streams), 30, streams)
@@ -763,7 +789,7 @@ def many(groups: int) -> tuple[Grouped, float]:
 
 def test_two_thousand_groups_touch_as_few_rows_each_as_two_hundred():
     (kernel, few), (other, fewer) = many(200), many(2_000)
-    assert other.target.rows.radius.size == 2_000
+    assert other.target.expansion.groups.shape[1] == 2_000
     assert 0 < fewer < 1.1 * few
     assert few < 0.3 * kernel.model.rows.size / 200 * 3  # of the rows that three moves of a sweep would look at
 
@@ -803,7 +829,7 @@ def ranks(method: str, repeats: int, draws: int, scale: float = 1.0) -> np.ndarr
         model = Hierarchical.from_arrays(x, y, codes, prior=tb.Normal(0, 1), group_prior=tb.HalfNormal(scale))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeparationWarning)
-            fit = tb.sample(make_kernel(model, method, seed=seed), draws, 1, seed, progress=False)
+            fit = tb.sample(model, method, draws, 1, seed, progress=False)
         posterior = fit.posterior.isel(chain=0)
         drawn = np.column_stack([posterior["beta"].values, posterior["1|group_sigma"].values])
         found.append((drawn[:: draws // KEPT][:KEPT] < [*beta, tau]).sum(0))

@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
+from tallbayes.sampling import diagnostics
 
 DRAWS = 10_000
 RNG = np.random.default_rng(5)
@@ -61,7 +62,7 @@ def largest_z(fit: tb.Fit, truth: harness.Quadrature) -> float:
             cut = truth.quantile(column, level)
             pairs.append(((drawn <= cut).astype(float), (grid <= cut).astype(float)))
         for values, on_grid in pairs:
-            error = tb.diagnostics.mcse(values[..., None])[0]
+            error = diagnostics.mcse(values[..., None])[0]
             scores.append(abs(values.mean() - truth.expectation(on_grid)) / error)
     return max(scores)
 

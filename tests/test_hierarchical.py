@@ -67,7 +67,7 @@ def test_facts_on_groups(fit):
 METHODS = {
     "mh": {"method": "mh"},
     "two-stage": {"method": "two-stage"},
-    "stratified": {"method": "two-stage", "surrogate": tb.Stratified(100, by="bank")},
+    "stratified": {"method": tb.TwoStage(tb.Stratified(100, by="bank"))},
 }
 
 
@@ -88,7 +88,8 @@ def test_all_methods_agree(no_intercept, options):
 
 
 def test_subchains_run():
-    fit = quick(method="two-stage", surrogate=tb.Stratified(100, by="bank"), subchain=3, draws=50, warmup=20)
+    """With a warm-up long enough to tune the steps inside subchains."""
+    fit = quick(method=tb.TwoStage(tb.Stratified(100, by="bank"), subchain=3), draws=50, warmup=60)
     assert np.isfinite(fit.draws).all()
 
 
@@ -173,7 +174,7 @@ def test_a_group_that_lost_its_rows_has_its_prior():
     model = tb.Hierarchical(FORMULA, DATA, weights=weights)
     mode = find_group_mode(model, np.random.default_rng(1))
     assert mode.at.effect_curvature[3] == 0
-    fit = tb.sample(tb.make_kernel(model, seed=1), 2_000, seed=1, progress=False)
+    fit = tb.sample(model, "auto", 2_000, seed=1, progress=False)
     z = fit.posterior["1|bank"].sel(bank="b3") / fit.posterior["1|bank_sigma"]
     assert abs(float(z.mean())) < 0.1
     assert abs(float(z.std()) - 1) < 0.1
@@ -181,10 +182,10 @@ def test_a_group_that_lost_its_rows_has_its_prior():
 
 
 BAD = {
-    "mh proposal": ({"method": "mh", "proposal": "random-walk"}, "not for models with group terms"),
-    "taylor": ({"surrogate": tb.Taylor()}, "without group terms"),
+    "mh proposal": ({"method": tb.MH("random-walk")}, "not for models with group terms"),
+    "taylor": ({"method": tb.TwoStage(tb.Taylor())}, "without group terms"),
     "prior kind": ({"group_prior": tb.Normal(0, 1)}, "group_prior must be"),
-    "no such stratum": ({"surrogate": tb.Stratified(10, by="county")}, "county"),
+    "no such stratum": ({"method": tb.TwoStage(tb.Stratified(10, by="county"))}, "county"),
     "two terms": ({"formula": "y ~ x + (1 | bank) + (1 | sent)"}, "one group term"),
     "no group": ({"formula": "y ~ x", "group_prior": tb.HalfNormal(1)}, "group term"),
 }

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tallbayes.sampling import metropolis, two_stage
-from tallbayes.sampling.metropolis import Metropolis
+from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.proposals import Independence, Mixture, OneAtATime, RandomWalk
 from tallbayes.sampling.subsample import CaseControl, Subsample
-from tallbayes.sampling.surrogate import build
+from tallbayes.sampling.surrogate import described
 from tallbayes.sampling.taylor import Taylor
-from tallbayes.sampling.two_stage import TwoStage
+from tallbayes.sampling.two_stage import TwoStageKernel
 
 CHAINS = 6_000
 STEPS = 6
@@ -40,9 +40,9 @@ SURROGATES = {
 
 def make(proposal: str = "random-walk", surrogate: str | None = None, subchain: int | None = None) -> Any:
     if surrogate is None:
-        return Metropolis(SKEWED, PROPOSALS[proposal], INITIAL)
-    built = build(SURROGATES[surrogate], SKEWED, MODE, np.random.default_rng(3))
-    return TwoStage(SKEWED, built, PROPOSALS[proposal], INITIAL, subchain)
+        return MetropolisKernel(SKEWED, PROPOSALS[proposal], INITIAL)
+    built = described(SURROGATES[surrogate]).build(SKEWED, MODE, np.random.default_rng(3))
+    return TwoStageKernel(SKEWED, built, PROPOSALS[proposal], INITIAL, subchain)
 
 
 KERNELS = {
@@ -86,9 +86,9 @@ def test_transition_matrix_of_metropolis_keeps_the_target():
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_two_stage_with_the_exact_surrogate_is_metropolis(proposal):
-    exact = build(Subsample(SKEWED.observations), SKEWED, MODE, np.random.default_rng(0))
+    exact = Subsample(SKEWED.observations).build(SKEWED, MODE, np.random.default_rng(0))
     mh = harness.some_draws(make(proposal), [50])
-    both = harness.some_draws(TwoStage(SKEWED, exact, PROPOSALS[proposal], INITIAL), [50])
+    both = harness.some_draws(TwoStageKernel(SKEWED, exact, PROPOSALS[proposal], INITIAL), [50])
     np.testing.assert_array_equal(mh.theta, both.theta)
     assert 0.1 < mh.accepted.mean() < 0.9
 
@@ -191,7 +191,7 @@ def test_a_subchain_in_fixed_order_fails():
 def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     from tallbayes.rows import passes
 
-    monkeypatch.setattr(passes, "block_move", lambda *arguments: None)
+    monkeypatch.setattr(passes, "move", lambda *arguments: None)
     assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
@@ -228,9 +228,9 @@ def test_the_tail_of_a_level_without_events_is_reached(remainders):
     model = harness.zero_event_model()
     mode = harness.mode_of(model)
     initial = Independence(mode.center, mode.factor)
-    surrogate = build(Taylor(remainders), model, mode, np.random.default_rng(1))
+    surrogate = Taylor(remainders).build(model, mode, np.random.default_rng(1))
     proposal = Mixture(Independence(mode.center, mode.factor, 5.0), RandomWalk(mode.factor, 1.7))
-    kernel = TwoStage(model, surrogate, proposal, initial, 5)
+    kernel = TwoStageKernel(model, surrogate, proposal, initial, 5)
     chains = 400
     assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 

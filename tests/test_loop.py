@@ -14,6 +14,7 @@ import pytest
 import tallbayes as tb
 from tallbayes.data.timing import Phases
 from tallbayes.sampling import diagnostics, loop
+from tallbayes.sampling.request import Request
 
 
 def model() -> tb.GLM:
@@ -24,15 +25,16 @@ def model() -> tb.GLM:
 
 MODEL = model()
 KERNELS = {
-    "mh": tb.make_kernel(MODEL, "mh", proposal="one-at-a-time", seed=1),
-    "two-stage": tb.make_kernel(MODEL, "two-stage", surrogate=tb.Subsample(100), seed=1),
-    "taylor": tb.make_kernel(MODEL, "two-stage", seed=1),
+    "mh": tb.MH("one-at-a-time").kernel(MODEL, seed=1),
+    "two-stage": tb.TwoStage(tb.Subsample(100)).kernel(MODEL, seed=1),
+    "taylor": tb.TwoStage().kernel(MODEL, seed=1),
 }
 each_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
 def run(kernel: Any, draws: int | None = 300, seed: int = 5, warmup: int = 60, **options: Any) -> loop.Run:
-    return loop.run(kernel, draws, 3, seed, warmup, Phases(), **({"progress": False} | options))
+    asked = {"draws": draws, "chains": 3, "seed": seed, "warmup": warmup, "progress": False}
+    return loop.run(kernel, Request(**asked | options), Phases())
 
 
 @each_kernel
@@ -42,7 +44,7 @@ def test_draws_depend_on_the_seed_and_not_on_the_length_of_calls(kernel, monkeyp
     monkeypatch.setattr(loop, "CALL_SECONDS", 10.0)
     fast = run(kernel)
     np.testing.assert_array_equal(slow.theta, fast.theta)
-    np.testing.assert_array_equal(slow.log_posterior, fast.log_posterior)
+    np.testing.assert_array_equal(slow.sample_stats["lp"], fast.sample_stats["lp"])
     assert slow.acceptance == pytest.approx(fast.acceptance)
     assert slow.rows_per_draw == fast.rows_per_draw
     assert not np.array_equal(run(kernel, seed=6).theta, fast.theta)
@@ -68,6 +70,9 @@ class Interrupting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
+    def tune(self, state: Any, draws: int, advance: Any) -> Any:
+        return self, advance(self, state, draws)[0]
+
     def advance(self, state: Any, steps: int, rng: Any) -> Any:
         self.calls[0] += 1
         if self.calls[0] == self.at:
@@ -76,18 +81,27 @@ class Interrupting:
         return self.inner.advance(state, steps, rng)
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A method whose kernel is there already."""
+
+    made: Any
+
+    def kernel(self, model: Any, seed: Any, phases: Any) -> Any:
+        return self.made
+
+
 @pytest.fixture
-def untuned(monkeypatch):
-    """No tuning, so that wrapped kernels pass through warm-up unchanged; one step a call; Ctrl-C as at a terminal."""
+def slow_calls(monkeypatch):
+    """One step a call; Ctrl-C as at a terminal."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-    monkeypatch.setattr(loop, "tune", lambda kernel, state, draws, advance: (kernel, advance(kernel, state, draws)[0]))
     monkeypatch.setattr(loop, "CALL_SECONDS", 1e-9)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @each_kernel
-def test_ctrl_c_keeps_what_was_drawn(kernel, untuned):
+def test_ctrl_c_keeps_what_was_drawn(kernel, slow_calls):
     handler = signal.getsignal(signal.SIGINT)
     whole = run(kernel, warmup=10)
     cut = run(Interrupting(kernel, [0], at=50), warmup=10)
@@ -97,32 +111,32 @@ def test_ctrl_c_keeps_what_was_drawn(kernel, untuned):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_ctrl_c_keeps_what_all_shards_have_drawn(untuned):
+def test_ctrl_c_keeps_what_all_shards_have_drawn(slow_calls):
     """The key is pressed while a shard is under way in a thread: the others come as far, and draws are combined."""
-    kernel = tb.make_kernel(MODEL, "consensus", shards=2, inner="mh", seed=1)
+    kernel = tb.Consensus(2, inner="mh").kernel(MODEL, seed=1)
     broken = replace(kernel, kernels=(kernel.kernels[0], Interrupting(kernel.kernels[1], [0], at=50)))
-    whole, cut = run(kernel, warmup=10), run(broken, warmup=10)
+    whole, cut = run(kernel, 40, warmup=10), run(broken, warmup=10)
     assert cut.interrupted
-    assert cut.theta.shape == (3, 40, 4)
-    np.testing.assert_array_equal(cut.theta, whole.theta[:, :40])
+    assert cut.theta.shape == (3, 40, 2)
+    np.testing.assert_array_equal(cut.theta, whole.theta)
     broken = replace(kernel, kernels=(Interrupting(kernel.kernels[0], [0], at=50), kernel.kernels[1]))
-    fit = tb.sample(broken, 100, 3, 1, warmup=10, progress=False)
+    fit = tb.sample(MODEL, Ready(broken), 100, 3, 1, warmup=10, progress=False)
     assert fit.stats["interrupted"]
     assert fit.draws.shape == (3, 40, 2)
 
 
-def test_ctrl_c_in_warm_up_raises(untuned):
+def test_ctrl_c_in_warm_up_raises(slow_calls):
     with pytest.raises(KeyboardInterrupt):
         run(Interrupting(KERNELS["mh"], [0], at=5), warmup=10)
 
 
-def test_a_second_ctrl_c_raises_at_once(untuned):
+def test_a_second_ctrl_c_raises_at_once(slow_calls):
     with pytest.raises(KeyboardInterrupt):
         run(Interrupting(KERNELS["mh"], [0], at=50, times=2), warmup=10)
 
 
-def test_fit_says_that_it_was_interrupted(untuned):
-    fit = tb.sample(Interrupting(KERNELS["taylor"], [0], at=30), 100, 2, 1, warmup=10, progress=False)
+def test_fit_says_that_it_was_interrupted(slow_calls):
+    fit = tb.sample(MODEL, Ready(Interrupting(KERNELS["taylor"], [0], at=30)), 100, 2, 1, warmup=10, progress=False)
     assert fit.stats["interrupted"]
     assert fit.posterior.sizes["draw"] == 20
     assert "interrupted" in repr(fit)
@@ -162,7 +176,7 @@ def test_progress_goes_to_stderr_with_acceptance_and_ess(capsys, monkeypatch):
 
 def test_phases_are_timed_and_rows_are_counted():
     phases = Phases()
-    result = loop.run(KERNELS["mh"], 200, 2, 1, 60, phases, progress=False)
+    result = loop.run(KERNELS["mh"], Request(200, 2, 1, warmup=60, progress=False), phases)
     assert phases.seconds["sampling"] > 0
     assert phases.seconds["warmup"] > 0
     # Two updates a draw touch all rows; every hundredth draw the linear predictors are computed anew.

@@ -13,13 +13,14 @@ from harness import FALSE_ALARM
 from scipy import stats
 
 import tallbayes as tb
+from tallbayes.data.timing import Phases
 from tallbayes.families import Logit
 from tallbayes.models.mode import Mode, find_mode
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.remainders import TRIANGLE, Remainders
-from tallbayes.sampling import methods, metropolis, thinned_setup, two_stage
+from tallbayes.sampling import metropolis, thinned_setup, two_stage
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.warmup import tune
+from tallbayes.sampling.setup import RegressionSetup
 
 COLUMNS, ROWS, CHAINS = TRIANGLE + 2, 1_501, 800
 KINDS = {"thinned": 20, "all rows thinned": 10, "two-stage": 10, "corrected": 5, "mh": 60, "one-at-a-time": 5}
@@ -40,10 +41,11 @@ def kernel_of(kind: str, family: str = "bernoulli") -> Any:
     if kind == "all rows thinned":
         kernel = thinned_setup.expand(model, mode, rng, threshold=np.inf).kernel
         return replace(kernel, target=kernel.target._replace(limit=np.inf))
+    setup = RegressionSetup(model, 1, Phases())
     if kind in ("two-stage", "corrected"):
-        return methods._two_stage(model, mode, rng, tb.Taylor(50 if kind == "corrected" else 0), None, None)
-    kernel, streams = methods._metropolis(model, mode, None if kind == "mh" else kind), Streams.spawn(3, 8)
-    return tune(kernel, kernel.start(streams), 300, lambda made, at, steps: made.advance(at, steps, streams))[0]
+        return setup._two_stage(mode, rng, tb.Taylor(50 if kind == "corrected" else 0), None, None)
+    kernel, streams = setup._metropolis(mode, None if kind == "mh" else kind), Streams.spawn(3, 8)
+    return kernel.tune(kernel.start(streams), 300, lambda made, at, steps: made.advance(at, steps, streams))[0]
 
 
 # Poisson rows that are all thinned are drawn so often that it takes minutes.

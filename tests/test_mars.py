@@ -10,7 +10,6 @@ from scipy.special import expit
 import tallbayes as tb
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.kernel import Draws, Streams
-from tallbayes.sampling.warmup import tune
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
 from tallbayes.splines.warmup import _length, _shares
 
@@ -95,26 +94,25 @@ def test_a_printed_fit_says_how_it_went(fit):
 
 
 @pytest.mark.parametrize(
-    ("method", "options"),
+    "method",
     [
-        ("mh", {}),
-        ("mh", {"proposal": "random-walk"}),
-        ("two-stage", {"surrogate": tb.Subsample(200)}),
-        ("two-stage", {"surrogate": tb.Subsample(200), "proposal": "random-walk", "subchain": 3}),
-        ("two-stage", {"surrogate": tb.Cells(64, 100), "proposal": "random-walk"}),
-        ("auto", {"surrogate": tb.Cells(64, 100), "subchain": 7}),
+        tb.MH(),
+        tb.MH("random-walk"),
+        tb.TwoStage(tb.Subsample(200)),
+        tb.TwoStage(tb.Subsample(200), "random-walk", subchain=3),
+        tb.TwoStage(tb.Cells(64, 100), "random-walk"),
+        tb.TwoStage(tb.Cells(64, 100), subchain=7),
     ],
 )
-def test_every_sampler_runs_from_a_matrix(method, options):
+def test_every_sampler_runs_from_a_matrix(method):
     frame = data(400)
     model = tb.MARS(frame[["age", "dose"]].to_numpy(), frame.ill.to_numpy(), names=["age", "dose"], max_bases=5)
-    kernel = tb.make_kernel(model, method, seed=1, **options)
-    fit = tb.sample(kernel, draws=30, chains=2, seed=1, warmup=40, progress=False)
+    fit = tb.sample(model, method, draws=30, chains=2, seed=1, warmup=40, progress=False)
     assert fit.variables == ("age", "dose")
     assert 0 < fit.stats["acceptance"]["stage 1"] <= 1
     assert fit.predict(frame).shape == (400, 3)
-    if "subchain" in options:
-        assert fit.stats["subchain"] == options["subchain"]
+    if getattr(method, "subchain", None):
+        assert fit.stats["subchain"] == method.subchain
 
 
 def test_the_same_seed_gives_the_same_draws():
@@ -134,13 +132,14 @@ def test_sampling_stops_when_there_are_enough_effective_draws():
 def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
     frame = data(3_000)
     model = tb.MARS(FORMULA, frame)
-    kernel = tb.make_kernel(model, proposal="random-walk", seed=1)
+    method = tb.TwoStage(proposal="random-walk")
+    kernel = method.kernel(model, seed=1)
     before = kernel.law.walk
-    fit = tb.sample(kernel, draws=40, warmup=200, chains=2, seed=1, progress=False)
+    fit = tb.sample(model, method, draws=40, warmup=200, chains=2, seed=1, progress=False)
     assert fit.stats["subchain"] != kernel.subchain
     assert fit.stats["acceptance"]["stage 2"] > 0.2
     rng = Streams.spawn(1, 2)
-    tuned, state = tune(kernel, kernel.start(rng), 200, lambda k, s, n: k.advance(s, n, rng))
+    tuned, state = kernel.tune(kernel.start(rng), 200, lambda k, s, n: k.advance(s, n, rng))
     assert tuned.law.walk != before
     tally = tuned.advance(state, 100, rng)[0].tally - state.tally
     tried, accepted = tally[:, COEFFICIENTS].sum(0)
@@ -150,7 +149,7 @@ def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
 
 def test_the_best_length_weighs_acceptance_against_the_pass():
     frame = data(300)
-    kernel = tb.make_kernel(tb.MARS(FORMULA, frame), seed=1)
+    kernel = tb.Auto().kernel(tb.MARS(FORMULA, frame), seed=1)
     seen = Draws.empty(50, 1, 2, 3)
     seen.accepted[:], seen.decided[:] = True, True
     assert _length(kernel, seen) > kernel.subchain
@@ -186,23 +185,21 @@ def test_bad_input_is_refused(arguments, options, said):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("method", "error", "said"),
     [
-        ({"method": "thinned"}, ValueError, "not for splines"),
-        ({"method": "consensus"}, ValueError, "not for splines"),
-        ({"shards": 3}, ValueError, "shards is not for splines"),
-        ({"surrogate": tb.Taylor()}, TypeError, "tb.Cells or tb.Subsample"),
-        ({"method": "mh", "surrogate": tb.Cells()}, ValueError, "takes no surrogate"),
-        ({"method": "mh", "subchain": 3}, ValueError, "takes no subchain"),
-        ({"proposal": "independence"}, ValueError, "informed, random-walk"),
-        ({"surrogate": tb.Subsample(1_000)}, ValueError, "only 50"),
-        ({"subchain": -5}, ValueError, "whole number"),
-        ({"subchain": 2.5}, ValueError, "whole number"),
+        (tb.Thinned(), ValueError, "'thinned' is not for splines; use one of auto, two-stage, mh"),
+        (tb.Consensus(3), ValueError, "'consensus' is not for splines"),
+        (tb.Subsampling(), ValueError, "'subsampling' is not for splines"),
+        (tb.TwoStage(tb.Taylor()), TypeError, "tb.Cells or tb.Subsample"),
+        (tb.TwoStage(len), TypeError, "tb.Cells or tb.Subsample"),
+        (tb.TwoStage(proposal="independence"), ValueError, "informed, random-walk"),
+        (tb.MH("one-at-a-time"), ValueError, "informed, random-walk"),
+        (tb.TwoStage(tb.Subsample(1_000)), ValueError, "only 50"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, error, said):
+def test_methods_that_do_not_fit_are_refused(method, error, said):
     with pytest.raises(error, match=said):
-        tb.make_kernel(tb.MARS("ill ~ age", data(50)), **options)
+        method.kernel(tb.MARS("ill ~ age", data(50)))
 
 
 def test_wrong_questions_to_a_fit_are_refused(fit):

@@ -104,13 +104,12 @@ def test_rows_ask_for_their_own_predictor():
     np.testing.assert_allclose(mine.observed, theirs.observed, atol=0.02)
 
 
-@pytest.mark.parametrize("method", ["auto", "mh", "consensus"])
+@pytest.mark.parametrize("method", ["auto", "mh", tb.Consensus(3)], ids=str)
 def test_a_fit_keeps_it(method, tmp_path):
     rng = np.random.default_rng(1)
     x = rng.standard_normal(20_000)
     data = {"x": x, "y": (rng.random(x.size) < expit(-1 + x)) * 1}
-    more = {"shards": 3} if method == "consensus" else {}
-    fit = tb.fit("y ~ x", data, method=method, draws=200, seed=1, progress=False, **more)
+    fit = tb.fit("y ~ x", data, method=method, draws=200, seed=1, progress=False)
     table = fit.calibration()
     assert table["rows"].sum() == x.size
     np.testing.assert_allclose((table["rows"] * table["observed"]).sum(), data["y"].sum())

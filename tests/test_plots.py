@@ -4,6 +4,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tallbayes import plots
 from tallbayes.families import Bernoulli
+from tallbayes.results import plots as general
 from tallbayes.results.fit import example
 from tallbayes.rows.calibration import calibrate, sums
 
@@ -20,7 +21,7 @@ def test_trace_has_a_panel_a_coefficient_and_a_line_a_chain():
     lines = figure.axes[1].lines
     assert [line.get_label() for line in lines] == ["chain 1", "chain 2", "chain 3"]
     kept = lines[2].get_xdata().astype(int)
-    assert kept.size <= plots.TRACE_POINTS
+    assert kept.size <= general.TRACE_POINTS
     np.testing.assert_array_equal(lines[2].get_ydata(), example(chains=3, draws=2_500).draws[2, kept, 1])
 
 
@@ -38,7 +39,7 @@ def test_density_has_a_line_a_fit_that_integrates_to_one_around_the_mean():
 
 def test_density_of_normal_draws_is_nearly_normal():
     values = np.random.default_rng(0).normal(size=100_000)
-    x, y = plots._smooth(values, values.size)
+    x, y = general._smooth(values, values.size)
     np.testing.assert_allclose(y, np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi), atol=0.02)
 
 

@@ -2,49 +2,17 @@
 
 import numpy as np
 import pytest
+from entries import applied, bounds, differences, remainders, thirds
 from precise import TAGS
 from precise import remainder as precise_remainder
 
 from tallbayes.families import Logit, logit
-from tallbayes.families.compiled import compiled
-from tallbayes.families.terms import bound3, third
 from tallbayes.rows import remainders as module
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.remainders import SLACK, TRIANGLE, difference, remainder
+from tallbayes.rows.remainders import SLACK, TRIANGLE
 from tallbayes.sampling.thinned_loop import distance_bound
 
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (2.0,))]
-
-
-@compiled()
-def remainders_all(tag, y, eta, h, out):
-    for i in range(eta.size):
-        out[i] = remainder(tag, y[i], eta[i], h[i])
-
-
-@compiled()
-def differences_all(tag, y, eta, h, new_h, out):
-    for i in range(eta.size):
-        out[i] = difference(tag, y[i], eta[i], h[i], new_h[i])
-
-
-@compiled()
-def thirds_all(tag, y, eta, out):
-    for i in range(eta.size):
-        out[i] = third(tag, y[i], eta[i])
-
-
-@compiled()
-def bounds_all(tag, y, low, high, out):
-    for i in range(low.size):
-        out[i] = bound3(tag, y[i], low[i], high[i])
-
-
-def applied(loop, tag, *arguments):
-    arguments = np.broadcast_arrays(*arguments)
-    out = np.empty(arguments[0].size)
-    loop(tag, *(np.ascontiguousarray(one, float).ravel() for one in arguments), out)
-    return out.reshape(arguments[0].shape)
 
 
 # One remainder
@@ -69,32 +37,32 @@ def places(link, y, count=150):
 @pytest.mark.parametrize(("link", "y"), OUTCOMES)
 def test_remainder(link, y):
     eta, h = places(link, y)
-    found = applied(remainders_all, TAGS[link], y, eta, h)
+    found = applied(remainders, TAGS[link], y, eta, h)
     truth = np.array([precise_remainder(link, y, *at) for at in zip(eta, h, strict=True)])
     # Relative to the integral of |f'''|, which the remainder equals where f''' keeps its sign.
     u = (np.arange(2000) + 0.5) / 2000
-    size = (np.abs(applied(thirds_all, TAGS[link], y, eta[:, None] + u * h[:, None])) * (1 - u) ** 2 / 2).mean(1)
+    size = (np.abs(applied(thirds, TAGS[link], y, eta[:, None] + u * h[:, None])) * (1 - u) ** 2 / 2).mean(1)
     size *= np.abs(h) ** 3
     # f''' is known to 1e-16 at best where it is zero. Where it falls doubly exponentially (cloglog) or like e^-e^2
     # (probit), eight nodes a unit do not follow it; that is off by less than 3e-10 and 1e-20.
     absolute = 1e-16 * np.abs(h) ** 3 + {"cloglog": 3e-10 * y, "probit": 1e-20}.get(link, 0) * (np.abs(h) > 0.3)
     assert (np.abs(found - truth) <= 1e-8 * size + absolute).all()
     low, high = np.minimum(eta, eta + h), np.maximum(eta, eta + h)
-    bound = applied(bounds_all, TAGS[link], y, low, high) * np.abs(h) ** 3 / 6
+    bound = applied(bounds, TAGS[link], y, low, high) * np.abs(h) ** 3 / 6
     assert (np.abs(found) <= SLACK * bound).all()
 
 
 @pytest.mark.parametrize(("link", "y"), OUTCOMES)
 def test_no_move_leaves_nothing(link, y):
-    assert (applied(remainders_all, TAGS[link], y, np.linspace(-30, 6, 50), 0.0) == 0).all()
+    assert (applied(remainders, TAGS[link], y, np.linspace(-30, 6, 50), 0.0) == 0).all()
 
 
 @pytest.mark.parametrize(("link", "y"), OUTCOMES)
 def test_the_two_ways_around_one_agree(link, y):
     # One panel up to |h| = 1, two beyond it. The remainder itself moves by 3e-9 of its size there.
     eta, sign = np.repeat(np.linspace(-10, 2, 25), 2), np.tile([-1.0, 1.0], 25)
-    one, two = (applied(remainders_all, TAGS[link], y, eta, sign * (1 + step)) for step in (-1e-9, 1e-9))
-    size = applied(bounds_all, TAGS[link], y, eta - 1, eta + 1) / 6
+    one, two = (applied(remainders, TAGS[link], y, eta, sign * (1 + step)) for step in (-1e-9, 1e-9))
+    size = applied(bounds, TAGS[link], y, eta - 1, eta + 1) / 6
     assert (np.abs(one - two) <= 1e-7 * size).all()
 
 
@@ -103,14 +71,14 @@ def test_difference_of_two_remainders(link, y):
     eta, h = places(link, y)
     new = np.random.default_rng(8).permutation(h) * np.where(np.arange(h.size) % 2, 1, 0.01)
     new = np.minimum(new, {"cloglog": 6.4, "probit": 36}.get(link, 60) - eta)
-    before, after = (applied(remainders_all, TAGS[link], y, eta, move) for move in (h, new))
-    found = applied(differences_all, TAGS[link], y, eta, h, new)
+    before, after = (applied(remainders, TAGS[link], y, eta, move) for move in (h, new))
+    found = applied(differences, TAGS[link], y, eta, h, new)
     # The same sums of eight terms in another order, with other products fused.
-    size = [applied(bounds_all, TAGS[link], y, eta - abs(move), eta + abs(move)) * abs(move) ** 3 for move in (h, new)]
+    size = [applied(bounds, TAGS[link], y, eta - abs(move), eta + abs(move)) * abs(move) ** 3 for move in (h, new)]
     assert (np.abs(found - (after - before)) <= 1e-14 * (size[0] + size[1])).all()
-    back = applied(differences_all, TAGS[link], y, eta, new, h)
+    back = applied(differences, TAGS[link], y, eta, new, h)
     assert (np.abs(found + back) <= 1e-14 * (size[0] + size[1])).all()
-    assert (np.abs(applied(differences_all, TAGS[link], y, eta, h, h)) <= 1e-14 * size[0]).all()
+    assert (np.abs(applied(differences, TAGS[link], y, eta, h, h)) <= 1e-14 * size[0]).all()
 
 
 def steps(link, y, count=100_000, radius=6.0):
@@ -137,15 +105,15 @@ def steps(link, y, count=100_000, radius=6.0):
     new = z + mostly(z, 0.8) * (10 ** rng.uniform(-12, -2, count) * rng.choice([-1, 1], count))[:, None]
     lengths = np.array([np.linalg.norm(move, axis=1) for move in (z, new, new - z)])
     h, new_h = (x * z).sum(1), (x * new).sum(1)
-    largest = applied(bounds_all, TAGS[link], y, eta - radius * reach, eta + radius * reach)
-    bound = SLACK / 6 * largest * reach**3 * distance_bound(*lengths)
+    largest = applied(bounds, TAGS[link], y, eta - radius * reach, eta + radius * reach)
+    bound = SLACK / 6 * largest * reach**3 * distance_bound.py_func(*lengths)
     return tuple(part[inside] for part in (eta, h, new_h, bound, lengths[2]))
 
 
 @pytest.mark.parametrize(("link", "y"), OUTCOMES)
 def test_rounding_breaks_no_bound_however_close_two_points_are(link, y):
     eta, h, new_h, bound, jump = steps(link, y)
-    apart = np.abs(applied(differences_all, TAGS[link], y, eta, h, new_h))
+    apart = np.abs(applied(differences, TAGS[link], y, eta, h, new_h))
     assert (apart <= bound).all()
     assert ((apart > 0.9 * bound) & (jump < 1e-6)).any()
     # A bound that is too small is seen, and by short steps too.
@@ -172,7 +140,7 @@ def by_hand(link, given, theta, factor, radius):
     """eta and c of every row with NumPy."""
     eta = theta @ given["x"] + (0 if given["offset"] is None else given["offset"])
     reach = np.linalg.norm(factor.T @ given["x"], axis=0)
-    largest = applied(bounds_all, TAGS[link], given["y"], eta - radius * reach, eta + radius * reach)
+    largest = applied(bounds, TAGS[link], given["y"], eta - radius * reach, eta + radius * reach)
     return eta, SLACK / 6 * largest * reach**3
 
 
@@ -193,7 +161,7 @@ def test_bounds_hold_in_the_whole_ball(link, p):
         z = rng.normal(size=p)
         rho = radius * rng.random() ** (1 / 4)
         h = (factor @ (z * rho / np.linalg.norm(z))) @ given["x"]
-        left = np.abs(applied(remainders_all, TAGS[link], given["y"], eta, h))
+        left = np.abs(applied(remainders, TAGS[link], given["y"], eta, h))
         assert (left <= found * rho**3).all()
         close = max(close, (left / (found * rho**3 + 1e-300)).max())
     assert close > (0.1 if p < 10 else 1e-4)  # in many dimensions a random direction is nearly orthogonal to a row

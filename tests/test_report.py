@@ -31,7 +31,7 @@ def fits():
         "plain": tb.fit("y ~ x + z", frame, **few),
         "counts": tb.fit("count ~ x", frame, "poisson", **few),
         "groups": tb.fit("y ~ x + (1 | bank)", frame, **few),
-        "approximate": tb.fit("y ~ x", frame, method="consensus", shards=3, **few),
+        "approximate": tb.fit("y ~ x", frame, method=tb.Consensus(3), **few),
         "splines": tb.sample(tb.MARS("y ~ x + z", frame), draws=100, warmup=100, chains=2, seed=1, progress=False),
         "many": example(groups=700),
         "stuck": example(draws=40),

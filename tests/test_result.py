@@ -636,6 +636,21 @@ def test_load_says_what_is_wrong_with_a_file(tmp_path):
         load(tmp_path / "future.nc")
 
 
+def test_files_say_which_kind_of_fit_they_hold(tmp_path):
+    """A file without a kind is one of a regression, as old ones are; a kind that is not known is refused."""
+    path, fit = tmp_path / "fit.nc", example(groups=3)
+    fit.save(path)
+    with h5py.File(path, "r+") as file:
+        state = json.loads(file.attrs[ATTRIBUTE])
+        assert state.pop("kind") == "regression"
+        file.attrs[ATTRIBUTE] = json.dumps(state)
+    assert repr(load(path)) == repr(fit)
+    with h5py.File(path, "r+") as file:
+        file.attrs[ATTRIBUTE] = json.dumps(state | {"kind": "forest"})
+    with pytest.raises(ValueError, match="holds a fit of kind 'forest'; load it with the version that wrote it"):
+        load(path)
+
+
 # Comparison
 
 

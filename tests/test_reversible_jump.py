@@ -20,15 +20,13 @@ from tallbayes.models.priors import Normal
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.sampling.kernel import Draws, Streams
-from tallbayes.sampling.warmup import tune
+from tallbayes.sampling.methods import TwoStage
 from tallbayes.splines import reversible_jump
-from tallbayes.splines import reversible_jump_setup as setup
 from tallbayes.splines.basis import KNOT, SIGN, VARIABLE, WIDTH
-from tallbayes.splines.cells import Cells
+from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.model import MARS, splines
-from tallbayes.splines.reversible_jump import ReversibleJump, _on
+from tallbayes.splines.reversible_jump import ReversibleJumpKernel, _on
 from tallbayes.splines.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
-from tallbayes.splines.reversible_jump_setup import at_reference
 from tallbayes.splines.sheet import Sheet, Sheets
 
 CHAINS, STEPS = 1_200, 4
@@ -202,7 +200,7 @@ def test_a_wrong_prior_of_the_number_of_bases_is_noticed():
     assert small.departure(replace(kernel, law=tilted), 4 * STEPS, CHAINS, 2) < FALSE_ALARM
 
 
-class _NeverDecides(ReversibleJump):
+class _NeverDecides(ReversibleJumpKernel):
     """Takes whatever the surrogate leads to."""
 
     def _decide(self, *arguments: Any) -> bool:
@@ -210,7 +208,7 @@ class _NeverDecides(ReversibleJump):
         return True
 
 
-class _ForgetsTheSurrogate(ReversibleJump):
+class _ForgetsTheSurrogate(ReversibleJumpKernel):
     """Decides by the full likelihood alone, though stage 1 has already looked at the surrogate's."""
 
     def _explore(self, *arguments: Any) -> Any:
@@ -355,22 +353,61 @@ def test_draws_have_the_same_bits_for_any_number_of_threads(monkeypatch):
     assert harness.same(*drawn)
 
 
-@pytest.mark.parametrize("how", ["plain", "subsample", "cells"])
-def test_rows_are_counted_as_they_pass(monkeypatch, how):
+def _check_looks(kernel: ReversibleJumpKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are counted as they pass, and pass only where a move or a subchain on the sheet has led somewhere else."""
     from tallbayes.splines import track as spline_track
 
-    model = small.larger_model()
-    kernel, rng, passed = small.kernel_for(model, how), Streams.spawn(3, 2), []
+    rows, surrogate, rng, passed = kernel.model.rows, kernel.surrogate, Streams.spawn(3, 2), []
     state = kernel.start(rng)
     compiled = spline_track.moved_spline
     monkeypatch.setattr(spline_track, "moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
-    before, screened = model.rows.touched, kernel.surrogate.touched
+    before, screened = rows.touched, surrogate.touched
     _, draws = kernel.advance(state, 20, rng)
-    assert model.rows.touched - before == sum(passed) > 0
+    assert rows.touched - before == sum(passed) > 0, "rows pass uncounted"
     moves = 20 * 2 * kernel.rounds * max(1, kernel.subchain)
-    assert kernel.surrogate.touched - screened == moves * kernel.surrogate.of(0).weights.size
-    if how != "plain":  # the column of a basis that stage 1 turns down is never computed on all rows
-        assert len(passed) == draws.decided.sum() <= draws.screened.sum() < draws.screened.size or kernel.subchain > 1
+    assert surrogate.touched - screened == moves * surrogate.of(0).weights.size, "rows of the sheet pass uncounted"
+    if kernel.subchain == 0:
+        return
+    # The column of a basis that stage 1 turns down is never computed on all rows. Of a subchain all moves may be turned
+    # down, or all but those of lambda, and then there is nothing to decide; otherwise all rows decide once, at its end.
+    turned_down = draws.screened == 0
+    assert turned_down.any(), "stage 1 turns nothing down, so nothing is tested"
+    assert len(passed) == draws.decided.sum(), "rows are looked at more than once for a decision"
+    assert not draws.decided[turned_down].any(), "rows are looked at for what stage 1 has turned down"
+
+
+@pytest.mark.parametrize("how", ["plain", "subsample", "subsample-subchain", "cells"])
+def test_rows_are_counted_as_they_pass(monkeypatch, how):
+    _check_looks(small.kernel_for(small.larger_model(), how), monkeypatch)
+
+
+class _LooksTwice(ReversibleJumpKernel):
+    """Looks at all rows once more than it counts decisions."""
+
+    def _decide(self, chain: int, found: Any, full: Any, *arguments: Any) -> bool:
+        full.at(self.model.rows, chain, found.terms)
+        return super()._decide(chain, found, full, *arguments)
+
+
+class _LooksAnyway(ReversibleJumpKernel):
+    """Looks at all rows also where a subchain has led nowhere."""
+
+    def _decide(self, chain: int, found: Any, *arguments: Any) -> bool:
+        terms = found.terms._replace(constant=found.terms.constant or 1e-300)
+        return super()._decide(chain, found._replace(terms=terms), *arguments)
+
+
+@pytest.mark.parametrize(("broken", "how", "message"), [
+    (_LooksTwice, "subsample", "more than once"),
+    (_LooksTwice, "cells", "more than once"),
+    (_LooksAnyway, "subsample-subchain", "stage 1 has turned down"),
+    (_LooksAnyway, "cells", "stage 1 has turned down"),
+])  # fmt: skip
+def test_looks_at_rows_that_are_not_needed_are_noticed(monkeypatch, broken, how, message):
+    sound = small.kernel_for(small.larger_model(), how)
+    kernel = broken(sound.model, sound.law, sound.surrogate, sound.subchain, sound.rounds)
+    with pytest.raises(AssertionError, match=message):
+        _check_looks(kernel, monkeypatch)
 
 
 def test_a_death_pays_back_what_the_birth_has_cost():
@@ -440,14 +477,14 @@ def _ranks(repeats: int, log_k: np.ndarray) -> np.ndarray:
         y = (rng.random(eta.size) < 1 / (1 + np.exp(-eta))).astype(float)
         model.rows = MemoryRows(x, y)
         model.reference_sheet = model.reference_sheet._replace(y=y)  # all rows are reference rows
-        kernel = setup.reversible_jump(model, "auto", Cells(20, 60), None, None, rng)
+        kernel = TwoStage(Cells(20, 60)).kernel(model, seed=seed)
         kernel = replace(kernel, law=kernel.law._replace(intercept_sd=small.INTERCEPT_SD, log_k=log_k))
         streams = Streams.spawn(seed, 1)
 
         def advance(kernel: Any, state: Any, steps: int, streams: Streams = streams) -> Any:
             return kernel.advance(state, steps, streams)
 
-        kernel, state = tune(kernel, kernel.start(streams), 150, advance)
+        kernel, state = kernel.tune(kernel.start(streams), 150, advance)
         theta = kernel.advance(state, 396, streams)[1].theta[::4, 0]
         drawn, true = (np.array(small.views(model, t)[:5]).T for t in (theta, truth))
         ties = rng.random(drawn.shape) < rng.random()  # of k, broken at random

@@ -9,14 +9,14 @@ family enlarges.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 import pytest
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
-from tallbayes.rows import memory as rows_module
+from tallbayes.rows import threads
+from tallbayes.rows.duplicates import LOOK, Columns
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 ROUNDING = 1000 * np.finfo(float).eps
@@ -136,41 +136,34 @@ def test_parameter_vectors_of_another_width_are_refused():
             ask(np.zeros((1, 3)))
 
 
-@pytest.fixture
-def threads():
-    before = numba.get_num_threads()
-    yield numba.set_num_threads
-    numba.set_num_threads(before)
-
-
 @pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
-def test_same_bits_for_any_number_of_threads(weighted, offset, threads):
+def test_same_bits_for_any_number_of_threads(weighted, offset):
     given, rng = data(70_003, 5, weighted, offset)
     params, factor = rng.normal(size=(3, 5)), rng.normal(size=(5, 5)) / 100
     chains = np.arange(3)
     answers = []
     for count in (1, 2, 4):
-        threads(count)
-        rows = MemoryRows(**given)
-        track = rows.track(Logit(), params)
-        moved = params + np.array([0, 0, 0, 0.1, 0])
-        value = track.at(moved, 3, chains)
-        track.accept(moved, 3, chains, value)
-        remainders = rows.remainders(Logit(), params[0], factor)
-        bounds = remainders.bounds(5.0)
-        pool = remainders.urn(bounds).draw(100, np.random.default_rng(1))
-        answers.append(
-            (
-                *rows.sum(ALL, params)[:3],
-                rows.sum(VALUE, params),
-                value,
-                track.at(moved, 1, chains),
-                bounds,
-                remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
-                *pool,
-                rows._hashes(),
+        with threads.using(count):
+            rows = MemoryRows(**given)
+            track = rows.track(Logit(), params)
+            moved = params + np.array([0, 0, 0, 0.1, 0])
+            value = track.at(moved, 3, chains)
+            track.accept(moved, 3, chains, value)
+            remainders = rows.remainders(Logit(), params[0], factor)
+            bounds = remainders.bounds(5.0)
+            pool = remainders.urn(bounds).draw(100, np.random.default_rng(1))
+            answers.append(
+                (
+                    *rows.sum(ALL, params)[:3],
+                    rows.sum(VALUE, params),
+                    value,
+                    track.at(moved, 1, chains),
+                    bounds,
+                    remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
+                    *pool,
+                    Columns(**given, strata={})._hashes(),
+                )
             )
-        )
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()
@@ -291,12 +284,17 @@ def categorical(n, levels, weighted=False, offset=False, seed=2):
     }
 
 
+def collapsed(x, y, weights=None, offset=None, strata=None):
+    numbers = (np.asarray(part, dtype=float) for part in (x, y))
+    return MemoryRows(*Columns(*numbers, weights, offset, strata or {}).without_duplicates())
+
+
 @pytest.mark.parametrize(("n", "levels"), [(300, 3), (30_000, 4), (100_001, 30)])
 @pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
 def test_collapsing_is_exact(n, levels, weighted, offset):
     given = categorical(n, levels, weighted, offset)
-    rows = MemoryRows(**given, strata={"g": np.arange(n) % 2})
-    merged = rows.collapsed()
+    strata = {"g": np.arange(n) % 2}
+    rows, merged = MemoryRows(**given, strata=strata), collapsed(**given, strata=strata)
     keys = [*given["x"], given["y"], np.arange(n) % 2] + ([given["offset"]] if offset else [])
     assert merged.size == np.unique(np.stack(keys), axis=1).shape[1] < n / 2
     total = n if given["weights"] is None else given["weights"].sum()
@@ -312,12 +310,12 @@ def test_collapsing_is_exact(n, levels, weighted, offset):
 @pytest.mark.parametrize("apart", ["x", "y", "offset", "strata"])
 def test_collapsing_keeps_apart_what_differs(apart):
     n, half = 1000, np.arange(1000) % 2
-    merged = MemoryRows(
+    merged = collapsed(
         x=[np.ones(n), half if apart == "x" else np.zeros(n)],
         y=half if apart == "y" else np.zeros(n),
         offset=half if apart == "offset" else np.zeros(n),
-        strata={"g": half if apart == "strata" else np.zeros(n)},
-    ).collapsed()
+        strata={"g": half if apart == "strata" else np.zeros(n, int)},
+    )
     assert merged.size == 2
     assert merged.total_weight == n
 
@@ -325,14 +323,14 @@ def test_collapsing_keeps_apart_what_differs(apart):
 def test_collapsing_does_not_mix_columns_up():
     # The same values in other columns are another row.
     a = np.arange(1000) % 2
-    assert MemoryRows(x=[a, 1 - a], y=np.zeros(1000)).collapsed().size == 2
-    assert MemoryRows(x=[a, a], y=a).collapsed().size == 2
-    assert MemoryRows(x=[1 - a, a], y=a).collapsed().size == 2
+    assert collapsed(x=[a, 1 - a], y=np.zeros(1000)).size == 2
+    assert collapsed(x=[a, a], y=a).size == 2
+    assert collapsed(x=[1 - a, a], y=a).size == 2
 
 
 def test_collapsing_zero_and_minus_zero():
     x = np.where(np.arange(1000) % 2, 0.0, -0.0)
-    merged = MemoryRows(x=[np.ones(1000), x], y=np.arange(1000) // 500).collapsed()
+    merged = collapsed(x=[np.ones(1000), x], y=np.arange(1000) // 500)
     assert merged.size <= 4
     assert merged.total_weight == 1000
     assert merged.sum(VALUE, [[1.0, 3.0]]) == pytest.approx(500 * 1.0 - 1000 * np.log1p(np.e), rel=ROUNDING)
@@ -343,27 +341,27 @@ def test_collapsing_only_if_it_pays(repeated):
     rng = np.random.default_rng(4)
     x = rng.normal(size=4000)
     x[: int(repeated * 4000)] = 1.0  # fewer than half of the rows can go
-    rows = MemoryRows(x=[x], y=np.zeros(4000))
-    assert rows.collapsed() is rows
+    columns = Columns(x[None], np.zeros(4000), None, None, {})
+    assert columns.without_duplicates() is columns
 
 
 def test_collapsing_when_hashes_collide(monkeypatch):
-    rows = MemoryRows(**categorical(2000, 3))
+    columns = Columns(**categorical(2000, 3), strata={})
     monkeypatch.setattr(
-        MemoryRows, "_hashes", lambda self, some=None: np.zeros(self.size if some is None else some.size, np.uint64)
+        Columns, "_hashes", lambda self, some=None: np.zeros(self.y.size if some is None else some.size, np.uint64)
     )
-    assert rows.collapsed() is rows  # rather no gain than a wrong sum
+    assert columns.without_duplicates() is columns  # rather no gain than a wrong sum
 
 
 def test_collapsing_keeps_the_order_of_first_appearance():
-    merged = MemoryRows(x=[[3.0, 1, 3, 2, 1, 3, 2, 1, 3, 3]], y=np.zeros(10)).collapsed()
+    merged = collapsed(x=[[3.0, 1, 3, 2, 1, 3, 2, 1, 3, 3]], y=np.zeros(10))
     assert merged._x.tolist() == [[3, 1, 2]]
     assert merged._weights.tolist() == [5, 3, 2]
 
 
 def test_collapsing_not_a_number():
-    rows = MemoryRows(x=[np.full(1000, np.nan)], y=np.zeros(1000))
-    assert np.isnan(rows.collapsed().sum(VALUE, [[1.0]])).all()
+    merged = collapsed(x=[np.full(1000, np.nan)], y=np.zeros(1000))
+    assert np.isnan(merged.sum(VALUE, [[1.0]])).all()
 
 
 # Counts
@@ -488,12 +486,12 @@ def test_arrays_and_taken_rows(weighted, offset):
     x, y, added, weights = rows.arrays()
     assert (x == given["x"]).all()
     assert (y == given["y"]).all()
-    assert (added == given["offset"]).all() if offset else added is None
-    assert (weights == given["weights"]).all() if weighted else weights is None
+    assert (added == given["offset"]).all() if offset else added.size == 0
+    assert (weights == given["weights"]).all() if weighted else weights.size == 0
     chosen = rng.permutation(700)[:50]
     part = rows.take(chosen)
     for found, whole in zip(part.arrays(), (x.T, y, added, weights), strict=True):
-        assert found is None if whole is None else (whole[chosen] == found.T).all()
+        assert (whole[chosen] == found.T).all() if whole.size else found.size == 0
     assert (part._strata["g"] == chosen % 3).all()
     params = rng.normal(size=(2, 2))
     expected = reference(params=params, **{name: v if v is None else v[..., chosen] for name, v in given.items()})
@@ -550,7 +548,7 @@ def test_pilots_estimate_the_sums(kind, weighted):
 
     def sums(some):
         _, y, _, weights = some.arrays()
-        outcomes = y.sum() if weights is None else y @ weights
+        outcomes = y @ weights if weights.size else y.sum()
         return np.append(some.sum(LogLikelihood(tag), params), [some.total_weight, outcomes])
 
     pilots = [rows.pilot(300, np.random.default_rng([11, seed])) for seed in range(seeds)]
@@ -722,6 +720,5 @@ def test_unknown_stratum():
 def test_collapse_look_is_a_sample():
     # Long data is judged by every so manieth row; sorted duplicates that the stride steps over are missed,
     # not miscounted.
-    n = 3 * rows_module.COLLAPSE_LOOK
-    rows = MemoryRows(x=[np.arange(n) // 3], y=np.zeros(n))
-    assert rows.collapsed().total_weight == n
+    n = 3 * LOOK
+    assert collapsed(x=[np.arange(n) // 3], y=np.zeros(n)).total_weight == n

@@ -103,7 +103,7 @@ def test_no_row_of_a_group_is_left_out():
             kernel, _ = grouped_setup.expand(mode, np.random.default_rng(1), threshold)
             rows = kernel.target.rows
             assert np.count_nonzero(rows.drawn.bound) + rows.always.y.size == model.rows.size
-            weights = 1.0 if rows.drawn.weights is None else rows.drawn.weights
+            weights = rows.drawn.weights if rows.drawn.weights.size else 1.0
             sums = np.bincount(model.rows._codes, rows.drawn.bound * weights, model.rows.groups)
             np.testing.assert_allclose(rows.drawn.totals, sums, rtol=1e-12)
             split += 0 < rows.always.y.size < model.rows.size
@@ -129,7 +129,7 @@ def test_a_period_in_the_data_hides_no_row(period, phase, events):
     model = sparse_rows(n, period, phase, events, 3)
     assert model.rows.size == n
     kernel = expand(model, harness.mode_of(model), np.random.default_rng(1)).kernel
-    assert kernel.urn.rows == np.count_nonzero(model.rows._x) - kernel.target.always[1].size
+    assert kernel.urn.rows == np.count_nonzero(model.rows._x) - kernel.target.always.y.size
     offset, moved = model.rows._offset, model.rows._x[0] != 0
 
     def log_density(t):

@@ -16,7 +16,7 @@ LEVELS = {
 
 
 def density(found: shape.Shape, z: float) -> float:
-    return float(np.exp(shape.log_density(found, np.array([z]))))
+    return float(np.exp(shape.log_densities(found, np.array([[z]]))[0]))
 
 
 @pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS.keys())
@@ -39,7 +39,7 @@ def test_draws_have_that_density(levels):
     rng, one = np.random.default_rng(1), np.empty(1)
     drawn = np.empty(20_000)
     for i in range(drawn.size):
-        shape.draw(found, rng, one)
+        shape.draws(found, rng, one[None])
         drawn[i] = one[0]
 
     def cumulative(z):
@@ -58,7 +58,7 @@ def test_coordinates_are_independent_and_have_their_own_densities():
     found = shape.fit_shape(np.stack([LEVELS["normal"], LEVELS["skewed"]]))
     rng, drawn = np.random.default_rng(2), np.empty((20_000, 2))
     for point in drawn:
-        shape.draw(found, rng, point)
+        shape.draws(found, rng, point[None])
     assert abs(np.corrcoef(drawn.T)[0, 1]) < stats.norm.isf(5e-7) / np.sqrt(len(drawn))
     assert abs(drawn[:, 0].mean()) < stats.norm.isf(5e-7) / np.sqrt(len(drawn))
     assert drawn[:, 1].mean() < -0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.sharding import FEW_EVENTS, deal
 
@@ -22,7 +23,7 @@ def rebuilt(rows, shards):
     """Total weight of each distinct row, over all shards."""
     totals: dict[tuple[float, ...], float] = {}
     for shard in shards:
-        weights = np.ones(shard.rows.size) if shard.rows._weights is None else shard.rows._weights
+        weights = shard.rows._own()
         for *row, weight in np.column_stack([*shard.rows._x, shard.rows._y, weights]):
             totals[tuple(row)] = totals.get(tuple(row), 0.0) + weight
     return totals
@@ -34,7 +35,7 @@ def test_every_observation_is_in_one_shard(how, weights):
     x, y = design(600, 0.02)
     x[3] = x[3].round()  # so that rows repeat
     given = {None: None, "counts": RNG(2).integers(1, 5, 600), "fractions": RNG(2).random(600) + 0.1}[weights]
-    rows = MemoryRows(x, y, given).collapsed()
+    rows = MemoryRows(*Columns(x, y, given, None, {}).without_duplicates())
     assert rows.size < 600
     shards = deal(rows, 7, how, RNG(3))
     totals, own = rebuilt(rows, shards), np.ones(600) if given is None else given
@@ -123,12 +124,3 @@ def test_few_groups_a_shard_are_refused():
         deal(grouped(16, RNG(1)), 14, "groups", RNG(1))
     with pytest.raises(ValueError, match="would tear groups apart"):
         deal(grouped(16, RNG(1)), 2, "random", RNG(1))
-
-
-def test_passes_over_a_shard_are_made_by_one_thread_and_others_by_their_size_alone():
-    rows = MemoryRows(*design())
-    shard = deal(rows, 2, "random", RNG(1))[0].rows
-    assert shard.alone(10**9)
-    assert shard.sample(100, RNG(1)).alone(10**9)  # a surrogate's rows too
-    assert not rows.alone(10**9)
-    assert rows.alone(1_000)

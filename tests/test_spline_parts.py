@@ -23,11 +23,11 @@ from tallbayes.splines.basis import (
     WIDTH,
     Reference,
 )
+from tallbayes.splines.cells import at_reference
 from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.partition import Partition, cut
 from tallbayes.splines.reversible_jump import _on
-from tallbayes.splines.reversible_jump_setup import at_reference
 from tallbayes.splines.sheet import SHEETS, Sheet
 
 fill = small.from_python(bases_of.fill, bases_of.COLUMNS)

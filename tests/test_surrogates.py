@@ -7,12 +7,16 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import find_mode
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
-from tallbayes.sampling.surrogate import Custom, build
+from tallbayes.sampling.surrogate import Custom, described
 from tallbayes.sampling.taylor import RADIUS, Taylor
 
 # A sum over n rows errs by less than 1,000 eps times the sum of its terms' sizes (test_rows says why).
 ROUNDING = 1000 * np.finfo(float).eps
 N = 500
+
+
+def build(chosen, *given):
+    return described(chosen).build(*given)
 
 
 def simulated(weights=False, offset=False, levels=0):

@@ -1,99 +1,82 @@
-"""Passes from several threads at once, in every threading layer of numba that is here.
+"""Passes in several threads: the same bits for any number of them, asked for by several at once, also after a fork."""
 
-The layer "workqueue" ends the process when two threads start a parallel loop at the same time, and a process has one
-layer only: each is tried in a process of its own.
-"""
-
-import importlib
-import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor, wait
-
-import numpy as np
-from numba import prange
-
-from tallbayes.families.compiled import ONE_PASS, compiled
-
-MODULES = {"omp": "omppool", "workqueue": "workqueue", "tbb": "tbbpool"}
-
-PASSES = """
-import hashlib
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
+import pytest
 
-import tallbayes as tb
 from tallbayes.families import Logit
+from tallbayes.rows import threads
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
-rng, n = np.random.default_rng(1), 150_000
-x, y = rng.normal(size=(3, n)).round(1), (rng.random(n) < 0.3).astype(float)
-x[0] = 1
-rows, params, found = MemoryRows(x, y), rng.normal(size=(2, 3)), hashlib.sha256()
-deals = [rng.integers(n, size=n // 2) for _ in range(4)]
+RNG, N = np.random.default_rng(1), 150_000
+X, Y = RNG.normal(size=(3, N)).round(1), (RNG.random(N) < 0.3).astype(float)
+X[0] = 1
+ROWS, PARAMS = MemoryRows(X, Y), RNG.normal(size=(2, 3))
+DEALS = [RNG.integers(N, size=N // 2) for _ in range(4)]
 
 
-def work(k):
-    shard = rows.part(deals[k % 4])
-    track = rows.track(Logit(), params)
-    bounds = rows.remainders(Logit(), params[0], np.eye(3) / 100).bounds(5.0)
-    answers = [shard._linear, rows._hashes(), rows.largest(), bounds, track.value]
-    answers += [some.sum(LogLikelihood(Logit()), params) for some in (rows, shard)]
-    answers += rows.sum(LogLikelihoodDerivatives(Logit()), params)[:3]
-    return b"".join(np.asarray(answer).tobytes() for answer in answers)
+def answers(k: int) -> bytes:
+    """All kinds of passes over rows and a shard of them."""
+    shard = ROWS.part(DEALS[k % 4])
+    track = ROWS.track(Logit(), PARAMS)
+    bounds = ROWS.remainders(Logit(), PARAMS[0], np.eye(3) / 100).bounds(5.0)
+    found = [shard._linear, ROWS.largest(), bounds, track.value]
+    found += [some.sum(LogLikelihood(Logit()), PARAMS) for some in (ROWS, shard)]
+    found += ROWS.sum(LogLikelihoodDerivatives(Logit()), PARAMS)[:3]
+    return b"".join(np.asarray(one).tobytes() for one in found)
 
 
-with ThreadPoolExecutor(4) as pool:
-    answers = list(pool.map(work, range(16)))
-assert all(answers[k] == answers[k % 4] for k in range(16))
-for answer in answers:
-    found.update(answer)
-data = {"x": x[1, :20_000], "y": y[:20_000]}
-fit = tb.fit("y ~ x", data, method="consensus", shards=6, chains=2, draws=20, seed=1, progress=False, workers=4)
-found.update(fit.draws.tobytes())
-print(numba.threading_layer(), found.hexdigest())
-"""
+def test_passes_asked_for_by_several_threads_at_once():
+    with threads.using(1):
+        alone = [answers(k) for k in range(4)]
+
+    def work(k):
+        with threads.using(1 + k % 4):
+            return answers(k)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(16))) == [alone[k % 4] for k in range(16)]
 
 
-def is_here(layer):
-    try:
-        importlib.import_module(f"numba.np.ufunc.{MODULES[layer]}")
-    except ImportError:
-        return False
-    return True
+def test_an_error_in_one_thread_is_seen():
+    def fails(begin, end):
+        if begin > 0:
+            raise ArithmeticError(f"block {begin}")
+
+    with threads.using(3), pytest.raises(ArithmeticError, match="block"):
+        threads.over_blocks(fails, 12, evaluations=10**9)
 
 
-def test_passes_from_several_threads_in_every_layer():
-    layers, found = [layer for layer in MODULES if is_here(layer)], {}
-    assert "workqueue" in layers
-    for layer in layers:
-        done = subprocess.run(
-            [sys.executable, "-c", PASSES],
-            env=os.environ | {"NUMBA_THREADING_LAYER": layer},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, (layer, done.stderr[-2_000:])
-        used, found[layer] = done.stdout.split()
-        assert used == layer
-    assert len(set(found.values())) == 1  # the same bits in all layers
+def test_every_block_is_done_once():
+    done = np.zeros(1_001, int)
+
+    def work(begin, end):
+        done[begin:end] += 1
+
+    for count in (1, 2, 5):
+        with threads.using(count):
+            threads.over_blocks(work, done.size, evaluations=10**9)
+    assert (done == 3).all()
 
 
-@compiled(parallel=True)
-def double(values):
-    for i in prange(values.size):
-        values[i] *= 2.0
+def test_the_number_of_threads_is_each_threads_own():
+    with threads.using(3), ThreadPoolExecutor(1) as pool:
+        assert threads.count() == 3
+        assert pool.submit(threads.count).result() != 3 or threads._DEFAULT == 3
 
 
-def test_a_parallel_loop_waits_its_turn():
-    values = np.ones(4)
-    double(values)
-    with ThreadPoolExecutor(1) as pool:
-        with ONE_PASS:
-            job = pool.submit(double, values)
-            assert not wait([job], timeout=0.2).done
-        job.result()
-    assert (values == 4).all()
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_passes_after_a_fork():
+    with threads.using(2):
+        here = answers(0)
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        child = context.Process(target=lambda: queue.put(answers(0)))
+        child.start()
+        there = queue.get(timeout=60)
+        child.join(timeout=60)
+    assert there == here
+    assert child.exitcode == 0

@@ -15,7 +15,7 @@ def make(weights, length=LENGTH, count=lambda rows: None, offset=False):
     weights = np.asarray(weights, float)
     n = weights.size
     x, theta = np.stack([np.arange(n, dtype=float), rng.normal(size=n)]), np.array([0.5, -2.0])
-    added = rng.normal(size=n) if offset else None
+    added = rng.normal(size=n) if offset else np.empty(0)
     return Urn(weights, rng.random(n), x, rng.integers(2, size=n).astype(float), added, theta, length, count)
 
 

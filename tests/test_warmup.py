@@ -24,7 +24,7 @@ MODEL = gaussian_like()
 
 def tuned(kernel, draws=600, chains=4, seed=1):
     rng = Streams.spawn(seed, chains)
-    return warmup.tune(kernel, kernel.start(rng), draws, lambda k, state, steps: k.advance(state, steps, rng))
+    return kernel.tune(kernel.start(rng), draws, lambda k, state, steps: k.advance(state, steps, rng))
 
 
 def test_formulas_agree_with_simulation():
@@ -42,7 +42,7 @@ def test_formulas_agree_with_simulation():
 @pytest.mark.parametrize(("proposal", "best"), [("one-at-a-time", 0.44), ("random-walk", 0.234)])
 @pytest.mark.parametrize("start", [0.1, 1.0, 8.0])
 def test_metropolis_reaches_the_textbook_acceptance(proposal, best, start):
-    kernel = tb.make_kernel(MODEL, "mh", proposal=proposal, seed=1)
+    kernel = tb.MH(proposal).kernel(MODEL, seed=1)
     object.__setattr__(kernel, "proposal", kernel.proposal.scaled(start))
     kernel, state = tuned(kernel)
     rng = Streams.spawn(2, 4)
@@ -52,24 +52,24 @@ def test_metropolis_reaches_the_textbook_acceptance(proposal, best, start):
 
 
 def test_a_good_cheap_surrogate_asks_for_larger_steps():
-    mh = tuned(tb.make_kernel(MODEL, "mh", proposal="one-at-a-time", seed=1))[0]
-    cheap = tb.make_kernel(MODEL, "two-stage", surrogate=tb.Taylor(), proposal="one-at-a-time", subchain=0, seed=1)
+    mh = tuned(tb.MH("one-at-a-time").kernel(MODEL, seed=1))[0]
+    cheap = tb.TwoStage(tb.Taylor(), "one-at-a-time", subchain=0).kernel(MODEL, seed=1)
     assert (tuned(cheap)[0].proposal.scales > 1.3 * mh.proposal.scales).all()
 
 
 def test_a_poor_surrogate_asks_for_smaller_steps():
-    mh = tuned(tb.make_kernel(MODEL, "mh", proposal="one-at-a-time", seed=1))[0]
-    poor = tb.make_kernel(MODEL, "two-stage", surrogate=tb.Subsample(200), seed=1)
+    mh = tuned(tb.MH("one-at-a-time").kernel(MODEL, seed=1))[0]
+    poor = tb.TwoStage(tb.Subsample(200)).kernel(MODEL, seed=1)
     assert np.median(tuned(poor)[0].proposal.scales / mh.proposal.scales) < 0.7
 
 
 def test_without_draws_nothing_is_tuned():
-    kernel = tb.make_kernel(MODEL, "mh", seed=1)
+    kernel = tb.MH().kernel(MODEL, seed=1)
     assert tuned(kernel, draws=0)[0] is kernel
 
 
 def test_tuning_makes_a_new_kernel_and_leaves_the_old_one():
-    kernel = tb.make_kernel(MODEL, "mh", seed=1)
+    kernel = tb.MH().kernel(MODEL, seed=1)
     before = kernel.proposal.scale
     after = tuned(kernel)[0]
     assert kernel.proposal.scale == before

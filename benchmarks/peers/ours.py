@@ -17,10 +17,10 @@ import numpy as np
 
 import tallbayes as tb
 
-METHODS: dict[str, dict[str, Any]] = {
-    "auto": {"method": "auto"},
-    "mh": {"method": "mh", "proposal": "one-at-a-time"},
-    "two_stage": {"method": "two-stage", "surrogate": tb.Taylor()},
+METHODS: dict[str, Any] = {
+    "auto": tb.Auto(),
+    "mh": tb.MH("one-at-a-time"),
+    "two_stage": tb.TwoStage(tb.Taylor()),
 }
 PRIOR_VARIANCE = 100.0  # the default prior, Normal(0, 10)
 DRAWS = {"auto": 10_000, "mh": 300, "two_stage": 2_000}  # a chain
@@ -30,14 +30,11 @@ REPEAT_SECONDS = 180  # no further repeat after that
 COMPILE_ROWS, COMPILE_DRAWS = 200_000, 50  # enough for every code path of the full size
 
 
-def timed_fit(
-    X: np.ndarray, y: np.ndarray, draws: int, warmup: int | None = None, **options: Any
-) -> tuple[tb.Fit, float]:
+def timed_fit(X: np.ndarray, y: np.ndarray, method: Any, draws: int, warmup: int | None = None) -> tuple[tb.Fit, float]:
     """Four chains from arrays to draws, and the seconds of it all."""
     began = time.perf_counter()
     model = tb.GLM.from_arrays(X, y)
-    kernel = tb.make_kernel(model, seed=1, **options)
-    fit = tb.sample(kernel, draws, chains=4, seed=1, warmup=warmup, progress=False)
+    fit = tb.sample(model, method, draws, chains=4, seed=1, warmup=warmup, progress=False)
     return fit, time.perf_counter() - began
 
 
@@ -54,13 +51,13 @@ def find_exact_mode(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def main(method: str, folder: str, draws: str | None = None) -> None:
     """Run a method and write what came out."""
-    out, options = Path(folder), METHODS[method]
+    out, chosen = Path(folder), METHODS[method]
     X, y = np.load(out / "X.npy"), np.load(out / "y.npy")
-    timed_fit(X[:COMPILE_ROWS], y[:COMPILE_ROWS], COMPILE_DRAWS, WARMUP.get(method), **options)
+    timed_fit(X[:COMPILE_ROWS], y[:COMPILE_ROWS], chosen, COMPILE_DRAWS, WARMUP.get(method))
     count = int(draws or DRAWS[method])
     best, totals = None, []
     while len(totals) < REPEATS.get(method, 1) and sum(totals) < REPEAT_SECONDS:
-        fit, seconds = timed_fit(X, y, count, WARMUP.get(method), **options)
+        fit, seconds = timed_fit(X, y, chosen, count, WARMUP.get(method))
         if best is None or seconds < min(totals):
             best = fit
         totals.append(seconds)

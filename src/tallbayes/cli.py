@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tallbayes.models.priors import CoefficientPrior
     from tallbayes.results.fit import Fit
     from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
+    from tallbayes.sampling.methods import Method
     from tallbayes.sampling.surrogate import Description
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,7 +39,7 @@ PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
 EXPERIMENTS = ("bank", "loans", "hierarchical", "mars")
 METHOD_OPTIONS = (
-    "method", "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
+    "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
 
 PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
@@ -196,6 +197,27 @@ def _estimator(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         raise click.BadParameter(f"{text!r} is not like {ESTIMATORS}, such as spline(7000)") from error
 
 
+def _method(name: str, options: dict[str, Any]) -> Method:
+    """The method of that name with the options that were given, those of a consensus' inner method included."""
+    from dataclasses import fields
+
+    from tallbayes.sampling.methods import KINDS
+
+    takes = {kind: {field.name for field in fields(KINDS[kind])} for kind in METHODS}
+    given = {option: value for option, value in options.items() if value is not None}
+    if name == "auto" and takes["two-stage"] & given.keys():
+        name = "two-stage"
+    own = {option: value for option, value in given.items() if option in takes[name]}
+    others = {option: value for option, value in given.items() if option not in own}
+    if name == "consensus":
+        own["inner"], others = _method(own.get("inner", "auto"), others), {}
+    for option in others:
+        owner = next(kind for kind in METHODS if option in takes[kind])
+        raise click.UsageError(f"--{option} is for --method {owner}, not for {name}")
+    method: Method = KINDS[name](**own)
+    return method
+
+
 def _whole(name: str, least: int, help: str, default: int | None = None) -> Callable[[Command], Command]:
     """An option that is a whole number."""
     kind = click.IntRange(min=least)
@@ -259,18 +281,14 @@ def fit_command(
 
     from tallbayes.fit import fit
     from tallbayes.models.mode import SeparationWarning, TailWarning
-    from tallbayes.sampling.methods import check_options
 
-    try:
-        check_options(**{name: options[name] for name in METHOD_OPTIONS})
-    except ValueError as error:
-        raise click.UsageError(re.sub(rf"\b({'|'.join(METHOD_OPTIONS)})\b", r"--\1", str(error))) from error
+    method = _method(options.pop("method"), {name: options.pop(name) for name in METHOD_OPTIONS})
 
     with warnings.catch_warnings():
         for kind in (SeparationWarning, TailWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = lambda message, *rest, **more: _tell(f"warning: {message}")
-        result = fit(formula, data, progress=not quiet, **options)
+        result = fit(formula, data, method=method, progress=not quiet, **options)
     if out is not None:
         result.save(out)  # before all else, which may be interrupted
     if report is not None:

@@ -2,13 +2,13 @@
 
 Built on formulaic, which turns "y ~ x + g" into columns of numbers. Around it we put what it leaves open: no
 row is dropped, no level unseen, no value infinite, the design has the same columns whatever rows it is given,
-and what was learned (levels, means, knots) is written as JSON and read back to the last bit. A group term (1 | g)
-is not formulaic's: it adds no columns to the design, but an index of the group of each row.
+and what was learned (levels, means, knots) is written as JSON and read back to the last bit. It can call nothing
+outside the list of `functions`, wherever it comes from. A group term (1 | g) is not formulaic's: it adds no columns to
+the design, but an index of the group of each row.
 """
 
 from __future__ import annotations
 
-import ast
 import copy
 import json
 import re
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import group_term
+from tallbayes.data import functions, group_term
 from tallbayes.data.frames import check, read
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text
 
 
 class Parsed(NamedTuple):
-    """A formula before it meets data: its two sides and the data columns they need."""
+    """A formula before it meets data: its two sides, the data columns they need and the functions they call."""
 
+    text: str
     outcome: str
     columns: tuple[str, ...]
     predictors: tuple[str, ...]
+    functions: tuple[str, ...]
     left: Any
     right: Any
     group: str | None
@@ -52,8 +54,6 @@ class Levels(NamedTuple):
 class Formula:
     """What a formula learned from data: enough to build the same design from other rows.
 
-    A formula is code: apply only those that come from people you trust.
-
     >>> data = {"y": [0, 1, 1], "fico": [700, 650, 600], "first_time": ["no", "yes", "no"]}
     >>> formula, X, y = Formula.learn("y ~ center(fico) + first_time", data)
     >>> formula.coefficients
@@ -64,13 +64,17 @@ class Formula:
            [  0.,   1.,   0.]])
     """
 
-    text: str
     parsed: Parsed
     coefficients: tuple[str, ...]
     levels: dict[str, Levels]
     transforms: dict[str, Any]
     categories: dict[str, list[Any]]
     group_levels: tuple[Any, ...]
+
+    @property
+    def text(self) -> str:
+        """The formula as it was written."""
+        return self.parsed.text
 
     @property
     def outcome(self) -> str:
@@ -92,7 +96,7 @@ class Formula:
 
     @staticmethod
     def parse(text: str) -> Parsed:
-        """Find the outcome and the data columns that a formula needs, before any data is read.
+        """Find the outcome and the data columns that a formula needs, before any data is read or anything evaluated.
 
         >>> Formula.parse("y ~ log(income) + (1 | bank)").columns
         ('y', 'income', 'bank')
@@ -102,11 +106,12 @@ class Formula:
 
         try:
             rest, group = group_term.cut(text)
+            functions.refuse_code(rest)
             sides = Sides(rest, _context={})
         except (FormulaicError, SyntaxError) as error:
             raise ValueError(f"cannot understand the formula {text!r}: {_plain(error)}") from error
         left, right = getattr(sides, "lhs", []), getattr(sides, "rhs", [])
-        outcomes, predictors = _columns(left), _columns(right)
+        (outcomes, called_left), (predictors, called_right) = _used(left), _used(right)
         if not outcomes:
             raise ValueError(f"the formula {text!r} has no outcome; write it as 'outcome ~ predictors'")
         if len(left) > 1:
@@ -117,7 +122,8 @@ class Formula:
         if group in outcomes:
             raise ValueError(f"the outcome {group!r} is also the group of (1 | {group}); group by another column")
         columns = dict.fromkeys([*outcomes, *predictors, *([group] if group else [])])
-        return Parsed(str(left[0]), tuple(columns), predictors, left, right, group)
+        called = tuple(dict.fromkeys([*called_left, *called_right]))
+        return Parsed(text, str(left[0]), tuple(columns), predictors, called, left, right, group)
 
     @classmethod
     def learn(cls, text: str, data: Any) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
@@ -129,14 +135,17 @@ class Formula:
         >>> X, y
         (array([[2., 3.]]), array([1., 0.]))
         """
-        frame = read(data, cls.parse(text).columns)
+        parsed = cls.parse(text)
+        frame = read(data, parsed.columns)
         check(frame)
-        return cls.learn_checked(text, frame)
+        return cls.learn_checked(parsed, frame)
 
     @classmethod
-    def learn_checked(cls, text: str, frame: pd.DataFrame) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
-        """Like `learn`, from a frame that `tallbayes.data.frames` has read and checked."""
-        parsed = cls.parse(text)
+    def learn_checked(
+        cls, parsed: Parsed, frame: pd.DataFrame
+    ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
+        """Learn a parsed formula from a frame that `tallbayes.data.frames` has read and checked."""
+        functions.refuse_shadowed(parsed.functions, map(str, frame))
         y = _outcome(parsed, frame)
         levels = {
             name: Levels(frame[name].cat.categories.tolist(), bool(frame[name].cat.ordered))
@@ -152,10 +161,8 @@ class Formula:
                 )
         names, X, transforms, categories = _materialise(parsed.right, frame, {}, {})
         group_levels = group_term.learn_levels(parsed.group, frame[parsed.group]) if parsed.group else ()
-        formula = cls(text, parsed, names, levels, transforms, categories, group_levels)
         _require_finite(X, names)
-        formula._refuse_memory_of_rows(frame, X)
-        return formula, X, y
+        return cls(parsed, names, levels, transforms, categories, group_levels), X, y
 
     def apply(self, data: Any) -> NDArray[np.float64]:
         """Build the design of new rows; the outcome and the groups are not needed.
@@ -176,9 +183,11 @@ class Formula:
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category":
                 raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned")
-        X = self._design(frame)
-        _require_finite(X, self.coefficients)
-        return X
+        design = _materialise(self.parsed.right, frame, self.transforms, self.categories)
+        if design.names != self.coefficients:
+            raise ValueError(f"the design has columns {design.names}, but learned were {self.coefficients}")
+        _require_finite(design.array, design.names)
+        return design.array
 
     def group_codes(self, data: Any) -> NDArray[np.intp]:
         """Index of each row's group in `group_levels`, -1 for a group never seen.
@@ -191,6 +200,11 @@ class Formula:
             raise ValueError(f"the formula {self.text!r} has no group term such as (1 | g)")
         frame = read(data, [self.group])
         check(frame)
+        return self.group_codes_checked(frame)
+
+    def group_codes_checked(self, frame: pd.DataFrame) -> NDArray[np.intp]:
+        """Index of each row's group, from a frame that `tallbayes.data.frames` has read and checked."""
+        assert self.group is not None
         return group_term.match_levels(self.group, frame[self.group], self.group_levels)
 
     def to_json(self) -> str:
@@ -225,7 +239,6 @@ class Formula:
         if version != FORMAT_VERSION:
             raise ValueError(f"expected a formula saved in format {FORMAT_VERSION}, got format {version}")
         return cls(
-            saved["text"],
             cls.parse(saved["text"]),
             tuple(saved["coefficients"]),
             {name: Levels(*levels) for name, levels in saved["levels"].items()},
@@ -233,24 +246,6 @@ class Formula:
             _unpack(saved["categories"]),
             tuple(saved.get("group_levels", ())),  # formulas saved before there were groups have none
         )
-
-    def _design(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        design = _materialise(self.parsed.right, frame, self.transforms, self.categories)
-        if design.names != self.coefficients:
-            raise ValueError(f"the design has columns {design.names}, but learned were {self.coefficients}")
-        return design.array
-
-    def _refuse_memory_of_rows(self, frame: pd.DataFrame, X: NDArray[np.float64]) -> None:
-        """Refuse terms such as x - x.mean(), whose values for a row depend on the rows around it."""
-        some = min(100, (len(frame) + 1) // 2)
-        whole, part = X[:, -some:], self._design(frame.iloc[-some:].reset_index(drop=True))
-        same = np.abs(part - whole) <= 1e-9 * np.abs(whole).max(axis=1, keepdims=True)
-        if not same.all():
-            name = self.coefficients[int(same.all(axis=1).argmin())]
-            raise ValueError(
-                f"{name!r} changes with the rows around it, so it cannot be applied to new rows; "
-                "use a transform that remembers what it learned, such as center(x) or scale(x)"
-            )
 
 
 class Design(NamedTuple):
@@ -262,29 +257,21 @@ class Design(NamedTuple):
     categories: dict[str, list[Any]]
 
 
-def _columns(side: Iterable[Any]) -> tuple[str, ...]:
-    """List the data columns that the terms of one side need, in the order they are written.
+def _used(side: Iterable[Any]) -> functions.Used:
+    """The data columns that the terms of one side need, in the order they are written, and the functions they call.
 
-    formulaic's own `required_variables` overlooks those inside center(x) and its kind.
+    formulaic's own `required_variables` overlooks columns inside center(x) and its kind.
     """
-    from formulaic.transforms import TRANSFORMS
-    from formulaic.utils.code import sanitize_variable_names
-
-    names: list[str] = []
+    columns: dict[str, None] = {}
+    called: dict[str, None] = {}
     for factor in (factor for term in side for factor in term.factors):
         if factor.eval_method.value == "lookup":
-            names.append(factor.expr)
+            columns[factor.expr] = None
         elif factor.eval_method.value == "python":
-            quoted: dict[str, str] = {}  # names in backticks, by the plain name that stands for them
-            nodes = list(ast.walk(ast.parse(sanitize_variable_names(factor.expr, {}, quoted), mode="eval")))
-            calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-            for name in (ast.unparse(call.func) for call in calls):
-                if name not in TRANSFORMS:
-                    raise ValueError(f"unknown function {name!r} in {factor.expr!r}; is there an 'np.{name}'?")
-            used = [quoted.get(node.id, node.id) for node in nodes if isinstance(node, ast.Name)]
-            names += [name for name in used if name not in TRANSFORMS]
-            names += [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "Q"]
-    return tuple(dict.fromkeys(names))
+            used = functions.check(factor.expr)
+            columns |= dict.fromkeys(used.columns)
+            called |= dict.fromkeys(used.functions)
+    return functions.Used(tuple(columns), tuple(called))
 
 
 def _outcome(parsed: Parsed, frame: pd.DataFrame) -> NDArray[np.float64]:
@@ -320,7 +307,7 @@ def _materialise(
         transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
         encoder_state={name: (Factor.Kind.CATEGORICAL, {"categories": c}) for name, c in categories.items()},
     )
-    materializer = spec.get_materializer(frame, context={})
+    materializer = spec.get_materializer(frame, context=functions.context())
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels

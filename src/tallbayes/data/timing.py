@@ -9,6 +9,8 @@ from typing import Any
 
 from numba.core import event
 
+WORTH_A_WORD = 0.3  # seconds of compiling
+
 
 class Phases:
     """Adds up the seconds of each phase; compiling inside a phase counts as phase "compile".
@@ -37,6 +39,16 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + spent - compiling.seconds
 
 
+@contextmanager
+def telling(wanted: bool) -> Iterator[None]:
+    """While it compiles for the first time on a machine, a line says so: nobody should wait for no reason."""
+    if not wanted:
+        yield
+        return
+    with event.install_listener("numba:compile", _Telling()):
+        yield
+
+
 class _Compiling(event.Listener):
     """Counts the seconds between the outermost start and end of compilation."""
 
@@ -52,3 +64,19 @@ class _Compiling(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began
+
+
+class _Telling(_Compiling):
+    """Says once that it compiles; what comes from the disk takes no time, and is not worth a word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = False
+
+    def on_start(self, event: Any) -> None:
+        super().on_start(event)
+        if self.seconds > WORTH_A_WORD and not self._told:
+            from rich.console import Console
+
+            Console(stderr=True).print("Compiling for this machine; that happens once, and is kept on disk.")
+            self._told = True

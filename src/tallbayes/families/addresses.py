@@ -112,8 +112,7 @@ class Table:
             signature = returned(TABLE, *kinds) if names[0] == "table" else returned(*kinds)
             assert len(names) == len(signature.args)
             place = crc32(f"{function.__module__}.{function.__name__} {signature}".encode()) % PLACES
-            while place in self._entries:
-                place = (place + 1) % PLACES
+            assert place not in self._entries, "two functions in one place: change PLACES"
             self._entries[place] = Entry(function, signature, options)
             typing = call_at(place, signature)
             names = ["context", "table", *(name for name in names if name != "table")]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import extending, njit, types
 from numba.core.registry import CPUDispatcher
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
@@ -24,6 +24,7 @@ OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 # they do, and most when threads share the arrays. They and what they call may allocate nothing and return no array.
 LEAN: Any = OPTIONS | {"_nrt": False}
 
+intrinsic: Any = extending.intrinsic
 Function = Callable[..., Any]
 Compiled = Any  # callable, with the function as it was in `py_func`
 
@@ -59,13 +60,24 @@ class _Inside(CPUDispatcher):
         raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
 
 
+@intrinsic
+def small(context):
+    """In a function: compile it for size, not for speed, where loops are short and vectorised ones are long."""
+
+    def code(context, builder, signature, arguments):
+        builder.function.attributes.add("optsize")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
 @inside(forceinline=True)
 def exp_negative(t):
     """`exp(t)` for t <= 0, flushed to e^-708 below that.
 
     The relative error is below 5.5e-16 + 2.3e-16 |t|, and the absolute error below 4e-16.
     """
-    return _power_of_two((t if t > -708.0 else -708.0) * 1.4426950408889634)
+    return _power_of_two((-708.0 if t < -708.0 else t) * 1.4426950408889634)
 
 
 @inside(forceinline=True)

@@ -14,6 +14,7 @@ from numba import njit
 
 # Gauss-Legendre on [0, 1]; eight nodes fill a vector register.
 NODES, WEIGHTS = (1 + np.polynomial.legendre.leggauss(8)[0]) / 2, np.polynomial.legendre.leggauss(8)[1] / 2
+CUBIC = WEIGHTS * (1 - NODES) ** 2 / 2
 PANEL = 0.5  # length of a panel: third derivatives have singularities a few units off the real line
 FAR = 16.0  # a way that is worth longer panels
 
@@ -22,10 +23,14 @@ FAR = 16.0  # a way that is worth longer panels
 def integrate(third, y, eta, h):
     """R(h), given the third derivative as a compiled function of (y, eta).
 
-    On each panel the integrand is nearly a polynomial. On long ways panels grow with the distance from zero, around
-    which third derivatives have their peaks.
+    A short way is one panel, on which the integrand is nearly a polynomial. On long ways panels grow with the distance
+    from zero, around which third derivatives have their peaks.
     """
     total, s, size = 0.0, 0.0, abs(h)
+    if size <= PANEL:
+        for k in range(8):
+            total += CUBIC[k] * third(y, eta + NODES[k] * h)
+        return total * h * h * h
     while s != h:
         length = 0.2 * abs(eta + s) if size > FAR else PANEL
         length = length if length > PANEL else PANEL

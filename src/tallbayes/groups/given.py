@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import compiled, inside
 from tallbayes.families.terms import chunk_derivatives
 from tallbayes.groups.tangents import APART, draw, envelope
 from tallbayes.rows.passes import CHUNK, piece
@@ -28,7 +28,7 @@ LOG_WEIGHTS = np.log(WEIGHTS) + NODES**2
 NEAR = 0.1  # slope at what is taken for the mode, in units of the density's width
 
 
-@compiled()
+@inside()
 def _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers):
     """f, f' and -f'' at t, of the rows start..stop with linear predictors eta without the effect."""
     value, slope, bend = t * (linear - 0.5 * inverse * t), linear - inverse * t, inverse
@@ -44,7 +44,7 @@ def _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers):
     return value, slope, bend
 
 
-@compiled()
+@inside()
 def _settle(terms, y, weights, eta, start, stop, linear, inverse, t, buffers):
     """Near the mode, from t on: where, and f, f' and -f'' there."""
     value, slope, bend = _bend(terms, y, weights, eta, start, stop, linear, inverse, t, buffers)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families import Poisson
 from tallbayes.groups.arrow import Arrow, Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
@@ -60,6 +59,11 @@ class GroupMode:
         """The mode as a parameter vector."""
         return np.concatenate([self.at.beta, self.at.effects, [np.log(self.tau)]])
 
+    @property
+    def dense(self) -> Mode:
+        """There is none: the curvature has the shape of an arrow."""
+        raise ValueError("tb.Taylor is for models without group terms; with them, use method='thinned'")
+
     def gaussian(self, tau: float) -> Arrow:
         """The Gaussian of coefficients and effects given tau."""
         prior = self.model.prior
@@ -95,9 +99,6 @@ class GroupMode:
         if self.zero >= 1e-4:
             data = f"equal groups (sd 0) have {self.zero:.2g} of the largest likelihood"
         return f"their sd with prior {self.model.group_prior}; {data}"
-
-
-AnyMode = Mode | GroupMode
 
 
 def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
@@ -217,23 +218,3 @@ def _scale_posterior(model: Hierarchical, at: Expansion, tau: float) -> tuple[Ar
         step = scales[1] - scales[0]
         scales = np.linspace(there[0] - step, there[-1] + step, scales.size)
     return scales, heights
-
-
-def group_facts(mode: GroupMode) -> dict[str, Any]:
-    """What is known of each group besides its effect: rows (their total weight), mean outcome, and the effect `alone`.
-
-    The last is what the group's rows would say without the prior of the effects: one Newton step from the mode, with
-    the coefficients as they are. Groups where that is no estimate, because all outcomes are the same, have none.
-    """
-    model, at = mode.model, mode.at
-    weight, outcome = model.rows.group_totals()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = outcome / weight
-        alone = at.effects + at.effect_slope / at.effect_curvature
-    same = (weight == 0) | (mean == 0) | ((mean == 1) & (not isinstance(model.family, Poisson)))
-    dims, whole = (model.group,), np.rint(weight).astype(np.int64)
-    return {
-        "rows": (dims, whole if (whole == weight).all() else weight),
-        "outcome": (dims, mean),
-        "alone": (dims, np.where(same, np.nan, alone)),
-    }

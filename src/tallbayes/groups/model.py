@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.formula import Parsed
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
 from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior
 from tallbayes.models.glm import GLM
+from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior
 from tallbayes.rows.memory import MemoryRows
 
@@ -39,10 +41,11 @@ class Hierarchical(GLM):
     """
 
     grouped = True
+    _places: NDArray[np.intp] | None = None  # all, where nobody has divided the model
 
     def __init__(
         self,
-        formula: str,
+        formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
         prior: AnyPrior | None = None,
@@ -89,13 +92,26 @@ class Hierarchical(GLM):
         self.seconds["design"] += phases.seconds["design"]
         return self
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Hierarchical:
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
         assert groups is not None
         assert not isinstance(self.group_prior, Power)
-        model = cast(Hierarchical, super().part(rows, share))
+        model = super().part(rows, share)
         model.group_prior, model.levels = Power(self.group_prior, share), tuple(self.levels[g] for g in groups)
+        model._places = groups
         return model
+
+    @property
+    def setup(self) -> Any:
+        """How methods make kernels for it."""
+        from tallbayes.groups.setup import GroupSetup  # here, since kernels need the model
+
+        return GroupSetup
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """Where its groups stand among those of the whole model."""
+        return np.arange(len(self.levels)) if self._places is None else self._places
 
     @property
     def group(self) -> str:
@@ -117,13 +133,19 @@ class Hierarchical(GLM):
         given = -0.5 * squares / tau**2 - effects.shape[-1] * (log_scale + 0.5 * math.log(2 * math.pi))
         return np.asarray(self.prior.log_density(beta) + given + self.group_prior.log_density(tau) + log_scale)
 
-    def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+    def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         p, term = len(self.coefficients), f"1|{self.group}"
         variables, coordinates = super().variables(theta[..., :p])
         variables[term] = (("chain", "draw", self.group), theta[..., p:-1])
         variables[f"{term}_sigma"] = (("chain", "draw"), np.exp(theta[..., -1]))
         return variables, coordinates | {self.group: list(self.levels)}
+
+    def result(self, run: Sampled) -> Result:
+        """That of a regression, and what is known of the groups."""
+        from tallbayes.groups.result import with_groups  # here, since modes need the model
+
+        return with_groups(self, super().result(run), run)
 
 
 def _checked(prior: ScalePrior | None) -> ScalePrior:

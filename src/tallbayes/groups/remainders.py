@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import chunk_bounds, chunk_derivatives, third
-from tallbayes.rows.passes import CHUNK, linear, piece, predictor
+from tallbayes.rows.passes import CHUNK, piece, predictors
 from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess
 from tallbayes.rows.subsample import scattered
 from tallbayes.rows.threads import over_blocks
@@ -42,7 +42,6 @@ class Drawn(NamedTuple):
     bound: Array  # (n,) c, for unit weight; 0 for rows that are never drawn
     table: Array  # (n, 2) alias tables
     starts: Integers  # (k + 1,) where each group's rows begin
-    totals: Array  # (k,) sum of the weighted bounds of each group
 
 
 class Always(NamedTuple):
@@ -52,28 +51,29 @@ class Always(NamedTuple):
     y: Array  # (m,)
     weights: Array
     eta: Array  # (m,) linear predictor where the rows are expanded
-    value: Array  # (m,) weighted log-likelihood there; of a canonical family without the part that is linear
-    first: Array  # (m,) its slope
+    first: Array  # (m,) slope of the weighted log-likelihood there; of a canonical family without what is linear
     second: Array  # (m,) minus its second derivative
+    values: Array  # (k,) its sum over each group's rows
     starts: Integers  # (k + 1,)
 
 
 @compiled()
-def _expand(terms, x, y, weights, offset, codes, theta, factor, shift, length, eta, squares, thirds, begin, end):
-    """eta and a^2 of every row; and by group (groups + blocks, p + 1) the sums of f''' x and f'''."""
-    p, n, buffer, none = x.shape[0], x.shape[1], np.empty(CHUNK), offset[:0]
+def _expand(terms, x, y, weights, codes, eta, factor, shift, length, squares, thirds, begin, end):
+    """a^2 of every row; and by group (groups + blocks, p + 1) the sums of f''' x and f'''."""
+    p, n, buffer = x.shape[0], x.shape[1], np.empty(CHUNK)
     for block in range(begin, end):
-        last = min(n, (block + 1) * length)
+        last = (block + 1) * length if (block + 1) * length < n else n
         for start in range(block * length, last, CHUNK):
-            stop = min(last, start + CHUNK)
-            predictor(x, offset, codes, theta, start, stop, eta[start:stop])
+            stop = start + CHUNK if start + CHUNK < last else last
             moved, total, group = buffer[: stop - start], squares[start:stop], codes[start:stop]
-            for i in range(moved.size):
-                total[i] = 0.0
             for j in range(p):
-                linear(x, none, factor[j], start, stop, moved)
                 for i in range(moved.size):
-                    moved[i] -= shift[group[i], j]
+                    moved[i] = -shift[group[i], j]
+                for c in range(p):
+                    by, column = factor[j, c], x[c, start:stop]
+                    for i in range(moved.size):
+                        moved[i] += by * column[i]
+                for i in range(moved.size):
                     total[i] += moved[i] * moved[i]
             for i in range(start, stop):
                 f = third(terms, y[i], eta[i])
@@ -88,10 +88,10 @@ def _expand(terms, x, y, weights, offset, codes, theta, factor, shift, length, e
 @compiled()
 def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin, end):
     """c of every row."""
-    last, lows, highs, cubes = min(eta.size, end * length), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    last, room = end * length if end * length < eta.size else eta.size, np.empty((3, CHUNK))
     for start in range(begin * length, last, CHUNK):
-        stop = min(last, start + CHUNK)
-        low, high, found = lows[: stop - start], highs[: stop - start], out[start:stop]
+        stop = start + CHUNK if start + CHUNK < last else last
+        low, high, cubes, found = room[0, : stop - start], room[1, : stop - start], room[2], out[start:stop]
         for i in range(found.size):
             g = codes[start + i]
             s = np.sqrt(wide[g] * wide[g] * squares[start + i] + sd[g] * sd[g])
@@ -103,13 +103,15 @@ def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin,
 
 
 @compiled()
-def _row_terms(terms, y, eta, weights, value, first, second):
-    """Log-likelihood and derivatives of each row by itself."""
-    for i in range(y.size):
-        part = piece(weights, i, i + 1)
-        value[i] = chunk_derivatives(
-            terms, y[i : i + 1], eta[i : i + 1], part, first[i : i + 1], second[i : i + 1]
-        )  # fmt: skip
+def _derivatives(terms, y, eta, weights, starts, first, second, values):
+    """Derivatives of each row's log-likelihood, and the sum of it over each group's rows."""
+    for g in range(values.size):
+        values[g] = 0.0
+        for low in range(starts[g], starts[g + 1], CHUNK):
+            high = low + CHUNK if low + CHUNK < starts[g + 1] else starts[g + 1]
+            values[g] += chunk_derivatives(
+                terms, y[low:high], eta[low:high], piece(weights, low, high), first[low:high], second[low:high]
+            )  # fmt: skip
 
 
 class GroupRemainders:
@@ -134,11 +136,13 @@ class GroupRemainders:
         self._terms, self._x, self._y, self._weights = tag.terms, x, y, weights
         self._codes, self._starts, self._sd, self._length = codes, starts, sd, length
         self._shares, self._factor = shares, factor
-        self._eta, self._squares = np.empty(y.size), np.empty(y.size)
+        eta, self._squares = np.empty((1, y.size)), np.zeros(y.size)
+        self._over_blocks(predictors, x, offset, codes, theta[None], length, eta)
+        self._eta = eta[0]
         by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
         self._over_blocks(
-            _expand, self._terms, x, y, weights, offset, codes, theta, np.ascontiguousarray(factor.T), shares @ factor,
-            length, self._eta, self._squares, by_block[:, 0],
+            _expand, self._terms, x, y, weights, codes, self._eta, np.ascontiguousarray(factor.T), shares @ factor,
+            length, self._squares, by_block[:, 0],
         )  # fmt: skip
         sums = join(by_block)[0]
         # Sums by group of f''' times (x - share): how the slope of the coefficients bends with the square of an effect.
@@ -169,22 +173,26 @@ class GroupRemainders:
         """One value a group -> that of its group for each row."""
         return values[self._codes]
 
-    def split(self, bounds: Array, chosen: NDArray[np.bool_]) -> tuple[Drawn, Always]:
-        """Rows to be drawn in proportion to their weighted bounds, and those `chosen` to be evaluated always."""
+    def split(self, bounds: Array, chosen: NDArray[np.bool_]) -> tuple[Drawn, Array, Always]:
+        """Rows to be drawn in proportion to their weighted bounds, with the sum of these by group; and others.
+
+        The others are those `chosen` to be evaluated always.
+        """
         left = np.where(chosen, 0.0, bounds)
         weights = self.weighted(left)
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
         table, totals = np.empty((left.size, 2)), np.empty(self._sd.size)
         over_blocks(tables, totals.size, weights, self._starts, table, totals, evaluations=left.size)
-        drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts, totals)
+        drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts)
         rows = np.flatnonzero(chosen)
         y, eta = self._y[rows], self._eta[rows]
         own = self._weights[rows] if self._weights.size else self._weights
-        value, first, second = np.empty((3, rows.size))
-        _row_terms(self._terms, y, eta, own, value, first, second)
+        (first, second), values = np.empty((2, rows.size)), np.empty(self._sd.size)
         starts = np.searchsorted(rows, self._starts)
-        return drawn, Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, value, first, second, starts)
+        _derivatives(self._terms, y, eta, own, starts, first, second, values)
+        always = Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, first, second, values, starts)
+        return drawn, totals, always
 
     def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:
         """The largest |R| over its bound on the surface of the balls, for some rows and directions: at most one."""

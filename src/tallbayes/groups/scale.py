@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import compiled, inside
 from tallbayes.groups.tangents import APART, draw, envelope
 
 Array = NDArray[np.float64]
@@ -151,14 +151,14 @@ def _check(what: str, value: float) -> None:
         raise ValueError(f"the {what} of a group prior must be a positive number, not {value}")
 
 
-@compiled()
+@inside()
 def log_prior(code, u):
     """Log density of u = log tau under the prior, up to a constant."""
     square = math.exp(2.0 * (u - code.shift))
     return u - code.power * u - code.heavy * math.log1p(square) - code.light * square
 
 
-@compiled()
+@inside()
 def _bend(code, count, squares, u):
     """f, f' and -f'' at u."""
     square = math.exp(2.0 * (u - code.shift))

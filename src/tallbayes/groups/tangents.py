@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import inside
 
 APART = 1.2
 
 
-@compiled()
+@inside()
 def _mass(value, slope, low, high):
     """Integral of exp(value + slope t) for t from low to high."""
     if high <= low:
@@ -28,7 +28,7 @@ def _mass(value, slope, low, high):
     return math.exp(value + slope * low) * -math.expm1(slope * (high - low)) / -slope
 
 
-@compiled()
+@inside()
 def _inside(slope, low, high, share):
     """Where between low and high a share of the integral of exp(slope t) is reached."""
     if abs(slope) * (high - low) < 1e-6:
@@ -38,21 +38,22 @@ def _inside(slope, low, high, share):
     return low + math.log1p(share * math.expm1(slope * (high - low))) / slope
 
 
-@compiled()
+@inside()
 def envelope(width, left, left_slope, slope, right, right_slope, lowest):
     """Of a log density with value 0 at t = 0, given values and slopes at -width, 0 and width; t is above `lowest`.
 
     The tangents' heights at t = 0, where they cross, and the masses below them.
     """
     left, right = left + left_slope * width, right - right_slope * width
-    first, second = max(lowest, left / (slope - left_slope)), max(lowest, right / (slope - right_slope))
+    first, second = left / (slope - left_slope), right / (slope - right_slope)
+    first, second = first if first > lowest else lowest, second if second > lowest else lowest
     below = _mass(left, left_slope, lowest, first)
     middle = _mass(0.0, slope, first, second)
     above = _mass(right, right_slope, second, math.inf)
     return left, right, first, second, below, middle, above
 
 
-@compiled()
+@inside()
 def draw(made, left_slope, slope, right_slope, lowest, rng):
     """A draw of t from an envelope, and the envelope's log height there."""
     left, right, first, second, below, middle, above = made

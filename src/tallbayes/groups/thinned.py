@@ -28,18 +28,19 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.thinned_loop import Aim, GroupTarget, Place, Work, advance, always_remainders
+from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work, advance
+from tallbayes.groups.warmup import tune_groups
 from tallbayes.rows import threads
-from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.thinned import refuse
-from tallbayes.sampling.thinned_loop import Moves
 
 Array = NDArray[np.float64]
 
@@ -52,7 +53,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupKernel:
     """The thinned kernel for the expansion of a model with group effects."""
 
     model: Hierarchical
@@ -62,17 +63,35 @@ class Grouped:
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
-    parts = ("coefficients", "group effects", "scale of groups")  # whose acceptance is told apart
+    parts = ("coefficients", "group effects", "scale of groups")
+    warmup = 300
+
+    @property
+    def kernels(self) -> tuple[GroupKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, 0
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": None, "proposal": self.aim.moves.name, "subchain": None}
 
     @property
     def initial(self) -> GroupMode:
         """Where chains start."""
         return self.mode
 
-    @property
-    def proposal(self) -> Moves:
-        """The mixture of proposals for the coefficients."""
-        return self.aim.moves
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[GroupKernel, State]:
+        """See `warmup.py`."""
+        return tune_groups(self, state, draws, advance)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior; nobody has looked at all rows, so its density is not known."""
+        return Finished(path.theta, {}, {})
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the expansion's posterior."""
@@ -81,11 +100,9 @@ class Grouped:
 
     def _enter(self, theta: Array) -> Place:
         at, p = self.mode.at, self.mode.at.beta.size
-        delta = theta[:p] - at.beta
-        shift = self.target.shares @ delta
-        d = theta[p:-1] - at.effects
-        always = always_remainders(self.model.family.tag.terms, self.target.rows.always, delta, d)
-        return Place(delta, d + shift, shift, always, theta[-1:].copy())
+        delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
+        shift = self.target.expansion.crossed[SHARES] @ delta
+        return Place(*(np.array([part, part]) for part in (delta, d + shift, shift, theta[-1])))
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
@@ -107,7 +124,7 @@ class Grouped:
         place = Place(*(part.copy() for part in place))
         theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
         terms, tally = self.model.family.tag.terms, np.zeros(1, np.int64)
-        work = Work.room(place.delta.size, place.e.size)
-        refuse(advance(terms, self.target, self.aim, place, work, first, second, theta, accepted, tally))
+        work = Work.room(place.delta.shape[1], place.e.shape[1])
+        refuse(advance(terms, *self.target, self.aim, place, work, first, second, theta, accepted, tally))
         self.model.rows.count(int(tally[0]))
         return place, theta, accepted

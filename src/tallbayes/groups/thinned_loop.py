@@ -1,7 +1,10 @@
-"""The compiled loop of the thinned kernel for group effects: one chain, many sweeps (see `grouped.py`).
+"""The compiled loop of the thinned kernel for group effects: one chain, many sweeps (see `thinned.py`).
 
 A chain is at beta = expansion + delta and theta_g = expansion + e_g - share_g' delta: what moves an effect is kept
 apart from what the coefficients do to it, because those two are nearly independent.
+
+A function compiles the slower the more arrays it is given, and whoever calls it compiles it again. So numbers of one
+shape share an array, whose rows have names, and all moves but those of the effects are decided in one place.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import LEAN, compiled
+from tallbayes.families.compiled import LEAN, compiled, inside, small
 from tallbayes.families.terms import chunk_value, remainder
 from tallbayes.groups.remainders import Always, Drawn
 from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_prior
-from tallbayes.rows.passes import CHUNK, linear, piece
+from tallbayes.rows.passes import CHUNK, piece
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.thinned_loop import (
     BAD_RATE,
@@ -35,46 +38,53 @@ Array = NDArray[np.float64]
 
 LOGISTIC = math.sqrt(3.0) / math.pi  # scale of a logistic density with unit variance
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-COEFFICIENTS, EFFECTS, SCALE = 0, 1, 2  # the moves of a sweep
+NEGLIGIBLE = 40.0  # distance of the logarithms of two densities from which on the smaller adds nothing
+# The moves of a sweep; FLAT and what comes after it stretch one flat direction each.
+COEFFICIENTS, EFFECTS, SCALE, TAU, FLAT = range(5)
 STRETCHES = 3  # of each flat direction in a sweep
 
+HERE, THERE = 0, 1  # rows of what a chain is at, and of what is proposed
+MEAN, BENT, Z, V, NEW_V = range(5)  # rows of the room for vectors
 
-class GroupRows(NamedTuple):
-    """What decides on the moves of groups. Compiled functions take this and not the whole target, which is long."""
 
-    sd: Array  # (k,) the unit in which lengths of e are measured
-    narrow: Array  # (k,) 1 / v: how much a length of delta counts in a group
-    radius: Array  # (k,) of the ball in which the bounds of a group's rows hold
-    limit: Array  # (k,) rate above which a group's rows are all evaluated
-    drawn: Drawn
-    always: Always
+class Expansion(NamedTuple):
+    """The expansion of the posterior, and of what it leaves out as much as bounds need."""
+
+    points: Array  # (3, p): see below
+    precisions: Array  # (4, p, p)
+    crossed: Array  # (4, k, p)
+    groups: Array  # (9, k)
+
+
+# Rows of `points`: the coefficients where the log-likelihood is expanded; the slope there of log-likelihood and prior
+# along beta, with all effects fixed; the same with e fixed.
+THETA, OWN_SLOPE, SLOPE = range(3)
+# Rows of `precisions`: minus the second derivatives that belong to the two slopes; the sum over groups of share share';
+# the precision in which lengths of delta are measured.
+OWN_PRECISION, PRECISION, SHARES_SQUARED, METRIC = range(4)
+# Rows of `crossed`: by how much effects go with the coefficients; minus the mixed second derivatives of the
+# log-likelihood; the slope along beta that a unit of e brings (D share - mixed), and that half its square brings.
+SHARES, MIXED, LEFT, BENDS = range(4)
+# Rows of `groups`: the effects where the log-likelihood is expanded; its slope there, and minus its second derivative;
+# the share of proposals that are drawn from the prior; the unit in which lengths of e are measured; 1 / v, how much a
+# length of delta counts; the radius of the ball in which the bounds of a group's rows hold; the rate above which its
+# rows are all evaluated; the sum of their weighted bounds.
+EFFECT, EFFECT_SLOPE, CURVATURE, FROM_PRIOR, SD, NARROW, RADIUS, LIMIT, TOTAL = range(9)
 
 
 class GroupTarget(NamedTuple):
     """All that the loop knows of the posterior."""
 
-    theta: Array  # (p,) coefficients where the log-likelihood is expanded
-    effects: Array  # (k,)
-    own_slope: Array  # (p,) of log-likelihood and prior along beta, with all effects fixed
-    own_precision: Array  # (p, p) minus their second derivatives
-    slope: Array  # (p,) the same with e fixed
-    precision: Array  # (p, p)
-    shares: Array  # (k, p)
-    shares_squared: Array  # (p, p) sum over groups of share share'
-    mixed: Array  # (k, p) minus the mixed second derivatives of the log-likelihood
-    left: Array  # (k, p) slope along beta that a unit of e brings: D share - mixed
-    bends: Array  # (k, p) ... and that half its square brings
-    effect_slope: Array  # (k,) of the log-likelihood
-    effect_curvature: Array  # (k,) minus its second derivative
-    from_prior: Array  # (k,) share of proposals for the effects that are drawn from their prior
-    metric: Array  # (p, p) precision in which lengths of delta are measured
+    expansion: Expansion
+    drawn: Drawn
+    always: Always
     prior: Array  # (7, p) what `prior_correction` needs; (7, 0) where all priors are Normal
     scale: ScaleCode  # prior of tau
     flat: Array  # (f, p) directions that the data leave flat, under Student-t priors
     pivots: NDArray[np.intp]  # (f,) the coefficient that only one of them has, with a one
     center: Array  # (p,) zeros
     shape: Shape  # of beta given e and tau, from which independent proposals are drawn
-    rows: GroupRows
+    moves: NDArray[np.intp]  # of a sweep, in their order
 
 
 class Aim(NamedTuple):
@@ -89,117 +99,101 @@ class Aim(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a chain is; changed in place."""
+    """Where a chain is, and where a proposal would bring it; changed in place."""
 
-    delta: Array  # (p,)
-    e: Array  # (k,)
-    shift: Array  # (k,) share_g' delta
-    always: Array  # (k,) remainder of the rows that are always evaluated
-    log_tau: Array  # (1,)
+    delta: Array  # (2, p)
+    e: Array  # (2, k)
+    shift: Array  # (2, k) share_g' delta
+    log_tau: Array  # (2,)
 
 
 class Work(NamedTuple):
     """Room for what a move computes on its way."""
 
     root: Array  # (p, p)
-    mean: Array  # (p,)
-    bent: Array  # (p,)
-    v: Array  # (p,)
-    new_v: Array  # (p,)
-    delta: Array  # (p,)
-    step: Array  # (p,)
-    e: Array  # (k,)
-    shift: Array  # (k,)
-    always: Array  # (k,)
+    vectors: Array  # (5, p)
+    always: Array  # (2, k) remainders of the rows that are always evaluated
+    log_ratios: Array  # (k,)
     buffer: Array  # (CHUNK,)
 
     @classmethod
     def room(cls, p: int, k: int) -> Work:
         """For p coefficients and k groups."""
-        shapes = [(p, p)] + 6 * [(p,)] + 3 * [(k,)] + [(CHUNK,)]
-        return cls(*(np.empty(shape) for shape in shapes))
+        return cls(np.empty((p, p)), np.empty((5, p)), np.empty((2, k)), np.empty(k), np.empty(CHUNK))
 
 
-@compiled(**LEAN)
+@inside(**LEAN)
 def always_remainder(terms, rows, g, delta, d, buffer):
     """Remainder of the rows of a group that are always evaluated, where its effect is d from its expansion."""
-    total = 0.0
-    for low in range(rows.starts[g], rows.starts[g + 1], CHUNK):
-        high = min(rows.starts[g + 1], low + CHUNK)
-        eta, base = buffer[: high - low], rows.eta[low:high]
-        linear(rows.x, rows.eta, delta, low, high, eta)
-        value, first, second = rows.value[low:high], rows.first[low:high], rows.second[low:high]
-        for i in range(eta.size):
-            eta[i] += d
-            h = eta[i] - base[i]
-            total -= value[i] + (first[i] - 0.5 * second[i] * h) * h
-        total += chunk_value(terms, rows.y[low:high], eta, piece(rows.weights, low, high))
+    x, y, weights, eta, first, second, values, starts = rows
+    total = -values[g]
+    for low in range(starts[g], starts[g + 1], CHUNK):
+        high = low + CHUNK if low + CHUNK < starts[g + 1] else starts[g + 1]
+        moved, base, slope, bend = buffer[: high - low], eta[low:high], first[low:high], second[low:high]
+        for i in range(moved.size):
+            moved[i] = d
+        for j in range(0, delta.size - 1, 2):
+            one, other, by, too = x[j, low:high], x[j + 1, low:high], delta[j], delta[j + 1]
+            for i in range(moved.size):
+                moved[i] += by * one[i] + too * other[i]
+        if delta.size % 2 == 1:
+            last, by = x[delta.size - 1, low:high], delta[delta.size - 1]
+            for i in range(moved.size):
+                moved[i] += by * last[i]
+        for i in range(moved.size):
+            h = moved[i]
+            total -= (slope[i] - 0.5 * bend[i] * h) * h
+            moved[i] = base[i] + h
+        total += chunk_value(terms, y[low:high], moved, piece(weights, low, high))
     return total
 
 
-@compiled()
-def always_remainders(terms, rows, delta, d):
-    """The same of all groups."""
-    out, buffer = np.empty(d.size), np.empty(CHUNK)
-    for g in range(d.size):
-        out[g] = always_remainder(terms, rows, g, delta, d[g], buffer)
-    return out
-
-
-@compiled(**LEAN, forceinline=True)
-def row_move(x, i, delta, d):
-    """By how much the linear predictor of a row moves."""
+@inside(**LEAN)
+def difference(terms, x, y, eta, i, delta, d, new_delta, new_d):
+    """The difference of a row's remainders at two points."""
+    small()
     for j in range(delta.size):
         d += x[j, i] * delta[j]
-    return d
+        new_d += x[j, i] * new_delta[j]
+    return remainder(terms, y[i], eta[i], new_d) - remainder(terms, y[i], eta[i], d)
 
 
-@compiled(**LEAN)
-def all_rows(terms, rows, g, delta, d, new_delta, new_d):
-    """The difference of the remainders of all rows of a group that can be drawn."""
-    total = 0.0
-    for i in range(rows.starts[g], rows.starts[g + 1]):
-        if rows.bound[i] != 0.0:
-            h, new_h = row_move(rows.x, i, delta, d), row_move(rows.x, i, new_delta, new_d)
-            change = remainder(terms, rows.y[i], rows.eta[i], new_h) - remainder(terms, rows.y[i], rows.eta[i], h)
-            if rows.weights.size > 0:
-                change *= rows.weights[i]
-            total += change
-    return total
-
-
-@compiled(**LEAN, forceinline=True)
-def thinned_rows(terms, groups, g, lengths, here, there, rng, tally):
+@inside(**LEAN, forceinline=True)
+def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, tally):
     """What the rows of a group that can be drawn add to the log ratio, from a few of them; and why it stopped.
 
     `lengths` are those of the old and the new delta and of their difference; `here` and `there` are (delta, e, d) of
-    the two points.
+    the two points. So many rows of the group are `evaluated` always.
     """
-    rows = groups.drawn
-    if rows.totals[g] == 0.0:
+    small()
+    if groups[TOTAL, g] == 0.0:
         return 0.0, DONE
-    narrow, sd = groups.narrow[g], groups.sd[g]
-    e, new_e = here[1] / sd, there[1] / sd
-    old = math.hypot(lengths[0] * narrow, e)
-    new = math.hypot(lengths[1] * narrow, new_e)
-    spread = distance_bound(old, new, math.hypot(lengths[2] * narrow, new_e - e))
-    rate = rows.totals[g] * spread
+    narrow, e, new_e = groups[NARROW, g], here[1] / groups[SD, g], there[1] / groups[SD, g]
+    old, new, jump = lengths[0] * narrow, lengths[1] * narrow, lengths[2] * narrow
+    old, new = math.sqrt(old * old + e * e), math.sqrt(new * new + new_e * new_e)
+    spread = distance_bound(old, new, math.sqrt(jump * jump + (new_e - e) * (new_e - e)))
+    rate = groups[TOTAL, g] * spread
     if not (rate >= 0.0):  # a NaN must not go unseen
         return 0.0, BAD_RATE
+    x, y, weights, eta, bounds, table, starts = rows
+    log_ratio, first, last = 0.0, starts[g], starts[g + 1]
     # This choice looks at the two points only, and from both sides it is the same.
-    if max(old, new) > groups.radius[g] or rate > groups.limit[g]:
-        others = groups.always.starts
-        tally[0] += 2 * (rows.starts[g + 1] - rows.starts[g] - others[g + 1] + others[g])
-        return all_rows(terms, rows, g, here[0], here[2], there[0], there[2]), DONE
-    log_ratio, first, last = 0.0, rows.starts[g], rows.starts[g + 1]
+    if old > groups[RADIUS, g] or new > groups[RADIUS, g] or rate > groups[LIMIT, g]:
+        tally[0] += 2 * (last - first - evaluated)
+        for i in range(first, last):
+            if bounds[i] != 0.0:
+                change = difference(terms, x, y, eta, i, here[0], here[2], there[0], there[2])
+                log_ratio += change * weights[i] if weights.size > 0 else change
+        return log_ratio, DONE
     time = rng.standard_exponential()  # events come at unit rate
     while time < rate:
         place = rng.random() * (last - first)
-        i = min(int(place), last - first - 1)
-        i = first + (i if place - i < rows.table[first + i, 0] else int(rows.table[first + i, 1]))
-        h, new_h = row_move(rows.x, i, here[0], here[2]), row_move(rows.x, i, there[0], there[2])
-        bound, y, eta = rows.bound[i] * spread, rows.y[i], rows.eta[i]
-        apart = remainder(terms, y, eta, new_h) - remainder(terms, y, eta, h)
+        i = int(place)
+        if i >= last - first:
+            i = last - first - 1
+        i = first + (i if place - i < table[first + i, 0] else int(table[first + i, 1]))
+        bound = bounds[i] * spread
+        apart = difference(terms, x, y, eta, i, here[0], here[2], there[0], there[2])
         if breaks(bound, apart):
             return 0.0, BROKEN_BOUND
         keep, gain = thin(bound, apart)
@@ -210,366 +204,326 @@ def thinned_rows(terms, groups, g, lengths, here, there, rng, tally):
     return log_ratio, DONE
 
 
-@compiled(**LEAN, forceinline=True)
-def decide_group(terms, groups, g, lengths, here, there, always, rng, buffer, tally):
-    """What a group's rows add to the log ratio, their new remainder where always evaluated, and why it stopped."""
-    log_ratio, why = thinned_rows(terms, groups, g, lengths, here, there, rng, tally)
-    new_always = 0.0
-    evaluated = groups.always.starts[g + 1] - groups.always.starts[g]
-    if evaluated > 0:
-        new_always = always_remainder(terms, groups.always, g, there[0], there[2], buffer)
-        log_ratio += new_always - always
-        tally[0] += evaluated
-    return log_ratio, new_always, why
+@inside(**LEAN)
+def decide(terms, drawn, evaluated, groups, lengths, place, log_ratio, log_ratios, always, rng, buffer, tally):
+    """Decide on what is proposed: the share accepted, and why it stopped.
+
+    All groups together, or, if there are `log_ratios` of what is not their rows', each group by itself.
+    """
+    small()
+    deltas, e, shift, log_tau = place
+    delta, new_delta, starts, accepted = deltas[HERE], deltas[THERE], evaluated.starts, 0
+    for g in range(e.shape[1]):
+        here = (delta, e[HERE, g], e[HERE, g] - shift[HERE, g])
+        there = (new_delta, e[THERE, g], e[THERE, g] - shift[THERE, g])
+        count = starts[g + 1] - starts[g]
+        change, why = thinned_rows(terms, drawn, groups, count, g, lengths, here, there, rng, tally)
+        if why != DONE:
+            return 0.0, why
+        if count > 0:
+            always[THERE, g] = always_remainder(terms, evaluated, g, new_delta, there[2], buffer)
+            change += always[THERE, g] - always[HERE, g]
+            tally[0] += count
+        if log_ratios.size == 0:
+            log_ratio += change
+        elif math.log(rng.random()) < log_ratios[g] + change:
+            e[HERE, g], always[HERE, g] = e[THERE, g], always[THERE, g]
+            accepted += 1
+    if log_ratios.size > 0:
+        return accepted / log_ratios.size, DONE
+    if not (math.log(rng.random()) < log_ratio):
+        return 0.0, DONE
+    for j in range(delta.size):
+        delta[j] = new_delta[j]
+    for g in range(e.shape[1]):
+        e[HERE, g], shift[HERE, g], always[HERE, g] = e[THERE, g], shift[THERE, g], always[THERE, g]
+    log_tau[HERE] = log_tau[THERE]
+    return 1.0, DONE
 
 
-@compiled(**LEAN)
-def copy(source, out):
-    """out[:] = source, which would allocate."""
-    for i in range(out.size):
-        out[i] = source[i]
-
-
-@compiled(**LEAN)
-def length_of(metric, delta):
-    """The length of a move of the coefficients."""
-    total = 0.0
-    for i in range(delta.size):
-        row = 0.0
-        for j in range(delta.size):
-            row += metric[i, j] * delta[j]
-        total += delta[i] * row
-    return math.sqrt(max(0.0, total))
-
-
-@compiled(**LEAN)
-def cholesky(a):
-    """Replace the lower triangle of a by its Cholesky root."""
-    p = a.shape[0]
-    for j in range(p):
-        for k in range(j):
-            for i in range(j, p):
-                a[i, j] -= a[i, k] * a[j, k]
-        root = math.sqrt(a[j, j])
-        for i in range(j, p):
-            a[i, j] /= root
-
-
-@compiled(**LEAN)
-def forward(root, v):
-    """Replace v by root^-1 v."""
-    for i in range(v.size):
+@inside(**LEAN)
+def squares(matrix, deltas):
+    """v' matrix v of the two rows and of their difference, for a symmetric matrix."""
+    small()
+    here, there, jump = 0.0, 0.0, 0.0
+    for i in range(deltas.shape[1]):
+        v, new, half = deltas[HERE, i], deltas[THERE, i], 0.5 * matrix[i, i]
+        row, new_row, step = half * v, half * new, half * (new - v)
         for j in range(i):
-            v[i] -= root[i, j] * v[j]
-        v[i] /= root[i, i]
+            row += matrix[i, j] * deltas[HERE, j]
+            new_row += matrix[i, j] * deltas[THERE, j]
+            step += matrix[i, j] * (deltas[THERE, j] - deltas[HERE, j])
+        here += 2.0 * v * row
+        there += 2.0 * new * new_row
+        jump += 2.0 * (new - v) * step
+    return here, there, jump
 
 
-@compiled(**LEAN)
+@inside(**LEAN)
 def backward(root, v):
     """Replace v by root'^-1 v."""
+    small()
     for i in range(v.size - 1, -1, -1):
         for j in range(i + 1, v.size):
             v[i] -= root[j, i] * v[j]
         v[i] /= root[i, i]
 
 
-@compiled(**LEAN)
+@inside(**LEAN)
+def coefficient_gaussian(expansion, e, log_tau, root, mean, bent):
+    """Cholesky root of the precision, and mean, of delta given e and tau; `bent` is the slope due to squares of e."""
+    small()
+    points, precisions, crossed, groups = expansion
+    p, inverse = mean.size, math.exp(-2.0 * log_tau)
+    for j in range(p):
+        mean[j], bent[j] = points[SLOPE, j], 0.0
+        for i in range(p):
+            root[i, j] = precisions[PRECISION, i, j] + inverse * precisions[SHARES_SQUARED, i, j]
+    for g in range(e.size):
+        prior, half = inverse * (groups[EFFECT, g] + e[g]), 0.5 * e[g] * e[g]
+        for j in range(p):
+            mean[j] += e[g] * crossed[LEFT, g, j] + prior * crossed[SHARES, g, j]
+            bent[j] += half * crossed[BENDS, g, j]
+    for j in range(p):
+        mean[j] += bent[j]
+    for j in range(p):  # Cholesky's method, which solves for the mean by half on its way
+        for k in range(j):
+            for i in range(j, p):
+                root[i, j] -= root[i, k] * root[j, k]
+        root[j, j] = math.sqrt(root[j, j])
+        mean[j] /= root[j, j]
+        for i in range(j + 1, p):
+            root[i, j] /= root[j, j]
+            mean[i] -= root[i, j] * mean[j]
+    backward(root, mean)
+
+
+@inside(**LEAN)
 def whiten(root, mean, delta, z):
     """z = root' (delta - mean)."""
+    small()
     for i in range(z.size):
         z[i] = 0.0
         for j in range(i, z.size):
             z[i] += root[j, i] * (delta[j] - mean[j])
 
 
-@compiled(**LEAN)
-def product(matrix, v, out):
-    """out = matrix v."""
-    for i in range(v.size):
-        out[i] = 0.0
-        for j in range(v.size):
-            out[i] += matrix[i, j] * v[j]
+@inside(**LEAN)
+def to_proposals(expansion, aim, place, work):
+    """The coordinates in which new coefficients are proposed, (2, p) with room for those; and half the square of z."""
+    small()
+    root, vectors, delta = work.root, work.vectors, place.delta[HERE]
+    mean, z, half = vectors[MEAN], vectors[Z], 0.0
+    coefficient_gaussian(expansion, place.e[HERE], place.log_tau[HERE], root, mean, vectors[BENT])
+    whiten(root, mean, delta, z)
+    for i in range(delta.size):
+        vectors[V, i] = 0.0
+        for j in range(delta.size):
+            vectors[V, i] += aim.back[i, j] * (z[j] - aim.shift[j])
+        half += 0.5 * z[i] * z[i]
+    return half
 
 
-@compiled(**LEAN)
-def square(v):
-    """v'v."""
-    total = 0.0
-    for i in range(v.size):
-        total += v[i] * v[i]
-    return total
-
-
-@compiled(**LEAN)
-def coefficient_gaussian(target, e, log_tau, root, mean, bent):
-    """Cholesky root of the precision, and mean, of delta given e and tau; `bent` is the slope due to squares of e."""
-    p, k = mean.size, e.size
-    inverse = math.exp(-2.0 * log_tau)
-    for j in range(p):
-        mean[j], bent[j] = target.slope[j], 0.0
-        for i in range(p):
-            root[i, j] = target.precision[i, j] + inverse * target.shares_squared[i, j]
-    for g in range(k):
-        prior, half = inverse * (target.effects[g] + e[g]), 0.5 * e[g] * e[g]
-        for j in range(p):
-            mean[j] += e[g] * target.left[g, j] + prior * target.shares[g, j]
-            bent[j] += half * target.bends[g, j]
-    for j in range(p):
-        mean[j] += bent[j]
-    cholesky(root)
-    forward(root, mean)
-    backward(root, mean)
-
-
-@compiled(**LEAN)
-def move_coefficients(terms, target, aim, place, work, first, second, tally):
-    """New coefficients, and with them the effects by their shares; whether it was accepted, and why it stopped."""
-    p, k = place.delta.size, place.e.size
-    root, mean, bent, delta, step, shift = work.root, work.mean, work.bent, work.delta, work.step, work.shift
-    coefficient_gaussian(target, place.e, place.log_tau[0], root, mean, bent)
-    whiten(root, mean, place.delta, step)
-    log_ratio = 0.5 * square(step)
-    for j in range(p):
-        step[j] -= aim.shift[j]
-    product(aim.back, step, work.v)
-    log_ratio += propose(target.center, target.shape, aim.moves, work.v, first, work.new_v)
-    log_ratio += 0.5 * (square(work.new_v) - square(work.v))  # the proposal took the Gaussian to be standard in v
-    product(aim.spread, work.new_v, delta)
-    for j in range(p):
-        delta[j] += aim.shift[j]
-    log_ratio -= 0.5 * square(delta)
-    backward(root, delta)
-    for j in range(p):
-        delta[j] += mean[j]
-        step[j] = delta[j] - place.delta[j]
-        log_ratio -= bent[j] * step[j]
-    if target.prior.shape[1] > 0:
-        log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
-    metric = target.metric
-    lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, step))
-    for g in range(k):
-        shift[g] = 0.0
-        for j in range(p):
-            shift[g] += target.shares[g, j] * delta[j]
-        here = (place.delta, place.e[g], place.e[g] - place.shift[g])
-        there = (delta, place.e[g], place.e[g] - shift[g])
-        change, work.always[g], why = decide_group(
-            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
-        )
-        if why != DONE:
-            return False, why
-        log_ratio += change
-    accepted = math.log(second.random()) < log_ratio
-    if accepted:
-        copy(delta, place.delta)
-        copy(shift, place.shift)
-        copy(work.always, place.always)
-    return accepted, DONE
-
-
-@compiled(**LEAN, forceinline=True)
-def effect_slope(target, g, delta):
-    """Slope of the log-likelihood's expansion along a group's effect, which is where it is expanded."""
-    slope = target.effect_slope[g]
+@inside(**LEAN)
+def from_proposals(shares, aim, place, work):
+    """New coefficients, with which the effects go by their shares; returns the log ratio but for rows and prior."""
+    small()
+    root, vectors, delta, new_delta, log_ratio = work.root, work.vectors, place.delta[HERE], place.delta[THERE], 0.0
+    for i in range(delta.size):
+        new_delta[i] = aim.shift[i]
+        for j in range(delta.size):
+            new_delta[i] += aim.spread[i, j] * vectors[NEW_V, j]
+        # The proposal took the Gaussian to be standard in v.
+        log_ratio += 0.5 * (vectors[NEW_V, i] ** 2 - vectors[V, i] ** 2 - new_delta[i] * new_delta[i])
+    backward(root, new_delta)
     for j in range(delta.size):
-        slope -= target.mixed[g, j] * delta[j]
-    return slope
+        new_delta[j] += vectors[MEAN, j]
+        log_ratio -= vectors[BENT, j] * (new_delta[j] - delta[j])
+    for g in range(shares.shape[0]):
+        new_shift = 0.0
+        for j in range(delta.size):
+            new_shift += shares[g, j] * new_delta[j]
+        place.e[THERE, g], place.shift[THERE, g] = place.e[HERE, g], new_shift
+    return log_ratio
 
 
-@compiled(**LEAN, forceinline=True)
-def log_mixture(share, x, unit, effect, log_tau):
-    """Log density of proposals for an effect: logistic with this unit, or else, a share of them, from its prior."""
-    logistic = math.log((1.0 - share) / unit) - abs(x) - 2.0 * math.log1p(math.exp(-abs(x)))
-    scaled = effect * math.exp(-log_tau)
-    normal = math.log(share) - log_tau - 0.5 * scaled * scaled - HALF_LOG_2PI
-    return max(logistic, normal) + math.log1p(math.exp(-abs(logistic - normal)))
+@inside(**LEAN)
+def quadratic(slope, precision, deltas):
+    """What the expansion along the coefficients, prior included, gains with all effects where they are."""
+    small()
+    here, there, _ = squares(precision, deltas)
+    gain = 0.5 * (here - there)
+    for j in range(slope.size):
+        gain += slope[j] * (deltas[THERE, j] - deltas[HERE, j])
+    return gain
 
 
-@compiled(**LEAN)
-def move_effects(terms, target, place, work, first, second, tally):
-    """A new effect for each group, decided one by one; the share accepted, and why it stopped."""
-    k, accepted, log_tau = place.e.size, 0, place.log_tau[0]
-    inverse = math.exp(-2.0 * log_tau)
-    size = length_of(target.metric, place.delta)
-    lengths = (size, size, 0.0)
-    for g in range(k):
-        base, d = target.effects[g], place.e[g] - place.shift[g]
-        precision = target.effect_curvature[g] + inverse
-        mean = (effect_slope(target, g, place.delta) - inverse * base) / precision
-        unit, share = LOGISTIC / math.sqrt(precision), target.from_prior[g]
-        if first.random() < share:
-            new_d = math.exp(log_tau) * first.standard_normal() - base
+@inside(**LEAN)
+def propose_drag(expansion, direction, further, carried, place):
+    """Drag the coefficients along a direction; returns the log ratio but for rows and priors of beta and tau.
+
+    If effects are carried along with the new tau, each keeps its place in its Gaussian given coefficients and tau; else
+    they stay where they are.
+    """
+    small()
+    points, precisions, crossed, groups = expansion
+    deltas, e, shift, log_tau = place
+    delta, new_delta = deltas[HERE], deltas[THERE]
+    for j in range(delta.size):
+        new_delta[j] = delta[j] + further * direction[j]
+    log_ratio = quadratic(points[OWN_SLOPE], precisions[OWN_PRECISION], deltas)
+    inverse, new_inverse = math.exp(-2.0 * log_tau[HERE]), math.exp(-2.0 * log_tau[THERE])
+    for g in range(e.shape[1]):
+        slope, drag, new_shift = groups[EFFECT_SLOPE, g], 0.0, 0.0
+        for j in range(delta.size):
+            slope -= crossed[MIXED, g, j] * delta[j]
+            drag -= crossed[MIXED, g, j] * (new_delta[j] - delta[j])
+            new_shift += crossed[SHARES, g, j] * new_delta[j]
+        d = e[HERE, g] - shift[HERE, g]
+        new_d = d
+        if carried:
+            base, curvature = groups[EFFECT, g], groups[CURVATURE, g]
+            precision, new_precision = curvature + inverse, curvature + new_inverse
+            mean, new_mean = (slope - inverse * base) / precision, (slope + drag - new_inverse * base) / new_precision
+            narrower = math.sqrt(precision / new_precision)
+            new_d = new_mean + narrower * (d - mean)
+            log_ratio += math.log(narrower)
+            log_ratio -= 0.5 * (new_inverse * (base + new_d) ** 2 - inverse * (base + d) ** 2)
+            log_ratio += (slope - 0.5 * curvature * (new_d + d)) * (new_d - d)
+        log_ratio += drag * new_d
+        e[THERE, g], shift[THERE, g] = new_d + new_shift, new_shift
+    return log_ratio
+
+
+@inside(_nrt=True)  # as for other loops, so that what draws the number is compiled once for all
+def normal(rng):
+    """A standard normal number."""
+    return rng.standard_normal()
+
+
+@inside(**LEAN)
+def log_mixture(odds, x, scaled):
+    """Log density of proposals for an effect, up to a constant: logistic at x, or else from its prior, normal.
+
+    `odds` is the logarithm of how often they come from the prior, over how often not, times the ratio of the units.
+    """
+    small()
+    logistic, normal = -abs(x) - 2.0 * math.log1p(math.exp(-abs(x))), odds - 0.5 * scaled * scaled - HALF_LOG_2PI
+    larger, apart = logistic if logistic > normal else normal, abs(logistic - normal)
+    return larger if apart > NEGLIGIBLE else larger + math.log1p(math.exp(-apart))
+
+
+@inside(**LEAN)
+def propose_effects(expansion, place, rng, log_ratios):
+    """A new effect for each group, and the log ratio of each but for its rows."""
+    small()
+    crossed, groups = expansion.crossed, expansion.groups
+    deltas, e, shift, log_taus = place
+    log_tau = log_taus[HERE]
+    tau, inverse = math.exp(log_tau), math.exp(-2.0 * log_tau)
+    for j in range(deltas.shape[1]):
+        deltas[THERE, j] = deltas[HERE, j]
+    for g in range(e.shape[1]):
+        slope, base, d = groups[EFFECT_SLOPE, g], groups[EFFECT, g], e[HERE, g] - shift[HERE, g]
+        for j in range(deltas.shape[1]):
+            slope -= crossed[MIXED, g, j] * deltas[HERE, j]
+        precision = groups[CURVATURE, g] + inverse
+        mean = (slope - inverse * base) / precision
+        unit, share = LOGISTIC / math.sqrt(precision), groups[FROM_PRIOR, g]
+        if rng.random() < share:
+            new_d = tau * normal(rng) - base
         else:
-            u = first.random()
+            u = rng.random()
             new_d = mean + unit * math.log(u / (1.0 - u))
         old, new = (d - mean) / unit, (new_d - mean) / unit
-        log_ratio = log_mixture(share, old, unit, base + d, log_tau) - log_mixture(
-            share, new, unit, base + new_d, log_tau
-        )
-        log_ratio += 0.5 * precision * unit * unit * (old * old - new * new)
-        here, there = (place.delta, place.e[g], d), (place.delta, new_d + place.shift[g], new_d)
-        change, always, why = decide_group(
-            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
-        )
-        if why != DONE:
-            return 0.0, why
-        if math.log(second.random()) < log_ratio + change:
-            place.e[g], place.always[g] = there[1], always
-            accepted += 1
-    return accepted / k, DONE
+        odds = math.log(share * unit / ((1.0 - share) * tau))
+        log_ratios[g] = log_mixture(odds, old, (base + d) / tau) - log_mixture(odds, new, (base + new_d) / tau)
+        log_ratios[g] += 0.5 * precision * unit * unit * (old * old - new * new)
+        e[THERE, g], shift[THERE, g] = new_d + shift[HERE, g], shift[HERE, g]
 
 
 @compiled(**LEAN)
-def quadratic(target, delta):
-    """The expansion along the coefficients with all effects where they are, prior included."""
-    total = 0.0
-    for i in range(delta.size):
-        row = 0.0
-        for j in range(delta.size):
-            row += target.own_precision[i, j] * delta[j]
-        total += delta[i] * (target.own_slope[i] - 0.5 * row)
-    return total
-
-
-@compiled(**LEAN)
-def move_scale(terms, target, aim, place, work, first, second, tally):
-    """A new tau that drags the coefficients and carries the effects along; whether accepted, and why it stopped.
-
-    Each effect keeps its place in its Gaussian given coefficients and tau.
-    """
-    p, k, log_tau, delta = place.delta.size, place.e.size, place.log_tau[0], work.delta
-    further = aim.step * first.standard_normal()
-    new_log_tau = log_tau + further
-    if new_log_tau < target.scale.lowest:
-        second.random()
-        return False, DONE
-    for j in range(p):
-        work.step[j] = aim.drag[j] * further
-        delta[j] = place.delta[j] + work.step[j]
-    log_ratio = log_prior(target.scale, new_log_tau) - log_prior(target.scale, log_tau) - k * further
-    log_ratio += quadratic(target, delta) - quadratic(target, place.delta)
-    if target.prior.shape[1] > 0:
-        log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
-    metric = target.metric
-    lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, work.step))
-    inverse, new_inverse = math.exp(-2.0 * log_tau), math.exp(-2.0 * new_log_tau)
+def advance(
+    terms, expansion, drawn, always, prior, scale, flat, pivots, center, shape, moves,
+    aim, place, work, first, second, theta, accepted, tally,
+):  # fmt: skip
+    """One sweep of these moves a row of `theta`; returns why it stopped."""
+    small()
+    points, precisions, crossed, groups = expansion
+    delta, new_delta, e, shift, log_tau = place.delta[HERE], place.delta[THERE], place.e, place.shift, place.log_tau
+    vectors, remainders, p, k = work.vectors, work.always, delta.size, e.shape[1]
     for g in range(k):
-        slope, new_slope = effect_slope(target, g, place.delta), effect_slope(target, g, delta)
-        base, curvature = target.effects[g], target.effect_curvature[g]
-        mean, precision = (slope - inverse * base) / (curvature + inverse), curvature + inverse
-        new_mean, new_precision = (new_slope - new_inverse * base) / (curvature + new_inverse), curvature + new_inverse
-        narrower = math.sqrt(precision / new_precision)
-        d = place.e[g] - place.shift[g]
-        new_d = new_mean + narrower * (d - mean)
-        log_ratio += math.log(narrower)
-        log_ratio -= 0.5 * (new_inverse * (base + new_d) ** 2 - inverse * (base + d) ** 2)
-        log_ratio += (new_slope - 0.5 * curvature * new_d) * new_d - (slope - 0.5 * curvature * d) * d
-        work.shift[g] = 0.0
-        for j in range(p):
-            work.shift[g] += target.shares[g, j] * delta[j]
-        work.e[g] = new_d + work.shift[g]
-        here, there = (place.delta, place.e[g], d), (delta, work.e[g], new_d)
-        change, work.always[g], why = decide_group(
-            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
-        )
-        if why != DONE:
-            return False, why
-        log_ratio += change
-    accepted = math.log(second.random()) < log_ratio
-    if accepted:
-        copy(delta, place.delta)
-        copy(work.e, place.e)
-        copy(work.shift, place.shift)
-        copy(work.always, place.always)
-        place.log_tau[0] = new_log_tau
-    return accepted, DONE
-
-
-@compiled(**LEAN)
-def stretch_flat(terms, target, place, work, f, first, second, tally):
-    """A flat direction stretched by a factor, away from where its coefficient is zero or towards it; why it stopped.
-
-    The effects stay where they are. A tail that falls as a power of the distance is crossed in a few such moves.
-    """
-    p, k, delta, direction = place.delta.size, place.e.size, work.delta, target.flat[f]
-    pivot = target.pivots[f]
-    log_factor = STRETCH * first.standard_normal()
-    further = math.expm1(log_factor) * (target.theta[pivot] + place.delta[pivot])
-    for j in range(p):
-        work.step[j] = further * direction[j]
-        delta[j] = place.delta[j] + work.step[j]
-    log_ratio = log_factor + quadratic(target, delta) - quadratic(target, place.delta)
-    log_ratio += prior_correction(target.prior, delta) - prior_correction(target.prior, place.delta)
-    metric = target.metric
-    lengths = (length_of(metric, place.delta), length_of(metric, delta), length_of(metric, work.step))
-    for g in range(k):
-        d, mixed, shift = place.e[g] - place.shift[g], 0.0, 0.0
-        for j in range(p):
-            mixed += target.mixed[g, j] * work.step[j]
-            shift += target.shares[g, j] * delta[j]
-        log_ratio -= d * mixed
-        work.shift[g], work.e[g] = shift, d + shift
-        here, there = (place.delta, place.e[g], d), (delta, work.e[g], d)
-        change, work.always[g], why = decide_group(
-            terms, target.rows, g, lengths, here, there, place.always[g], second, work.buffer, tally
-        )
-        if why != DONE:
-            return why
-        log_ratio += change
-    if math.log(second.random()) < log_ratio:
-        copy(delta, place.delta)
-        copy(work.e, place.e)
-        copy(work.shift, place.shift)
-        copy(work.always, place.always)
-    return DONE
-
-
-@compiled(**LEAN)
-def advance(terms, target, aim, place, work, first, second, theta, accepted, tally):
-    """One sweep a row of `theta`; returns why it stopped."""
-    p, k = place.delta.size, place.e.size
+        remainders[HERE, g] = always_remainder(terms, always, g, delta, e[HERE, g] - shift[HERE, g], work.buffer)
+    tally[0] += always.y.size
     for sweep in range(theta.shape[0]):
-        squares = 0.0
-        for g in range(k):
-            squares += (target.effects[g] + place.e[g] - place.shift[g]) ** 2
-        place.log_tau[0] = draw_log_scale(target.scale, k, squares, first)
-        moved, why = move_scale(terms, target, aim, place, work, first, second, tally)
-        if why != DONE:
-            return why
-        accepted[sweep, SCALE] = moved
-        moved, why = move_coefficients(terms, target, aim, place, work, first, second, tally)
-        if why != DONE:
-            return why
-        accepted[sweep, COEFFICIENTS] = moved
-        for f in range(target.pivots.size):
-            for _ in range(STRETCHES):
-                why = stretch_flat(terms, target, place, work, f, first, second, tally)
-                if why != DONE:
-                    return why
-        share, why = move_effects(terms, target, place, work, first, second, tally)
-        if why != DONE:
-            return why
-        accepted[sweep, EFFECTS] = share
+        for number in range(moves.size):
+            move, log_ratio, log_ratios = moves[number], 0.0, work.log_ratios[:0]
+            if move == TAU:
+                total = 0.0
+                for g in range(k):
+                    total += (groups[EFFECT, g] + e[HERE, g] - shift[HERE, g]) ** 2
+                log_tau[HERE] = draw_log_scale(scale, k, total, first)
+                continue
+            log_tau[THERE] = log_tau[HERE]
+            if move == EFFECTS:
+                log_ratios = work.log_ratios
+                propose_effects(expansion, place, first, log_ratios)
+            elif move == COEFFICIENTS:
+                log_ratio = to_proposals(expansion, aim, place, work)
+                log_ratio += propose(center, shape, aim.moves, vectors[V], first, vectors[NEW_V])
+                log_ratio += from_proposals(crossed[SHARES], aim, place, work)
+            else:
+                if move == SCALE:
+                    direction, further = aim.drag, aim.step * normal(first)
+                    log_tau[THERE] += further
+                    if log_tau[THERE] < scale.lowest:
+                        second.random()
+                        accepted[sweep, SCALE] = 0.0
+                        continue
+                    log_ratio = log_prior(scale, log_tau[THERE]) - log_prior(scale, log_tau[HERE]) - k * further
+                else:
+                    direction, pivot = flat[move - FLAT], pivots[move - FLAT]
+                    log_ratio = log_factor = STRETCH * normal(first)
+                    further = math.expm1(log_factor) * (points[THETA, pivot] + delta[pivot])
+                log_ratio += propose_drag(expansion, direction, further, move == SCALE, place)
+            if move != EFFECTS:
+                log_ratio += prior_correction(prior, new_delta) - prior_correction(prior, delta)
+            old, new, jump = squares(precisions[METRIC], place.delta)
+            lengths = (
+                math.sqrt(old) if old > 0.0 else 0.0,
+                math.sqrt(new) if new > 0.0 else 0.0,
+                math.sqrt(jump) if jump > 0.0 else 0.0,
+            )
+            share, why = decide(
+                terms, drawn, always, groups, lengths, place, log_ratio, log_ratios, remainders, second, work.buffer,
+                tally,
+            )  # fmt: skip
+            if why != DONE:
+                return why
+            if move < TAU:
+                accepted[sweep, move] = share
         for j in range(p):
-            theta[sweep, j] = target.theta[j] + place.delta[j]
+            theta[sweep, j] = points[THETA, j] + delta[j]
         for g in range(k):
-            theta[sweep, p + g] = target.effects[g] + place.e[g] - place.shift[g]
-        theta[sweep, p + k] = place.log_tau[0]
+            theta[sweep, p + g] = groups[EFFECT, g] + e[HERE, g] - shift[HERE, g]
+        theta[sweep, p + k] = log_tau[HERE]
     return DONE
 
 
 @compiled()
-def whitened(target, theta):
+def whitened(expansion, theta):
     """z of the coefficients for parameter vectors (draws, p + k + 1): standard normal, if the expansion were all."""
-    p, k = target.shares.shape[1], target.effects.size
+    points, crossed, groups = expansion.points, expansion.crossed, expansion.groups
+    p, k = points.shape[1], groups.shape[1]
     out, root, mean, bent = np.empty((theta.shape[0], p)), np.empty((p, p)), np.empty(p), np.empty(p)
-    e = np.empty(k)
+    delta, e = np.empty(p), np.empty(k)
     for i in range(theta.shape[0]):
-        delta = theta[i, :p] - target.theta
+        for j in range(p):
+            delta[j] = theta[i, j] - points[THETA, j]
         for g in range(k):
-            e[g] = theta[i, p + g] - target.effects[g]
+            e[g] = theta[i, p + g] - groups[EFFECT, g]
             for j in range(p):
-                e[g] += target.shares[g, j] * delta[j]
-        coefficient_gaussian(target, e, theta[i, p + k], root, mean, bent)
+                e[g] += crossed[SHARES, g, j] * delta[j]
+        coefficient_gaussian(expansion, e, theta[i, p + k], root, mean, bent)
         whiten(root, mean, delta, out[i])
     return out

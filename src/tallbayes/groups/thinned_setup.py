@@ -13,9 +13,20 @@ from scipy.special import expit, fdtrc, ndtr
 
 from tallbayes.groups.arrow import Arrow
 from tallbayes.groups.mode import GroupMode
-from tallbayes.groups.remainders import GroupRemainders
-from tallbayes.groups.thinned import Grouped
-from tallbayes.groups.thinned_loop import LOGISTIC, Aim, GroupRows, GroupTarget
+from tallbayes.groups.remainders import Always, Drawn, GroupRemainders
+from tallbayes.groups.thinned import GroupKernel
+from tallbayes.groups.thinned_loop import (
+    COEFFICIENTS,
+    EFFECTS,
+    FLAT,
+    LOGISTIC,
+    SCALE,
+    STRETCHES,
+    TAU,
+    Aim,
+    Expansion,
+    GroupTarget,
+)
 from tallbayes.models.flat import pivots_of
 from tallbayes.rows.subsample import systematic
 from tallbayes.sampling import shape as shapes
@@ -80,7 +91,7 @@ class _Leaves(NamedTuple):
         return np.asarray(OUTSIDE + coefficients + effect)
 
 
-def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[Grouped, Outlook]:
+def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[GroupKernel, Outlook]:
     """The kernel for the expansion at the mode, and what is expected of it.
 
     Rows that would be drawn more than `threshold` times a move are always evaluated: by default those for which that
@@ -101,19 +112,19 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     require_bounds(remainders.excess(bounds, wide, radius, rng))
     weighted = remainders.weighted(bounds)
     chosen = ~(weighted * remainders.each(spread) <= threshold)
-    drawn, always = remainders.split(bounds, chosen)
+    drawn, totals, always = remainders.split(bounds, chosen)
     require_every_row(
-        weighted, int(np.count_nonzero(drawn.bound)), float(drawn.totals.sum()), np.flatnonzero(chosen), always.y.size
+        weighted, int(np.count_nonzero(drawn.bound)), float(totals.sum()), np.flatnonzero(chosen), always.y.size
     )
     limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
-    rows = GroupRows(arrow.sd, 1 / wide, radius, limit, drawn, always)
-    target = _target(mode, arrow, remainders, rows, from_prior)
+    groups = [from_prior, arrow.sd, 1 / wide, radius, limit, totals]
+    target = _target(mode, _expansion(mode, arrow, remainders.bends, groups), drawn, always)
     target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
     center = mode.weights @ mode.scales
     step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
-    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(drawn.totals @ spread), outside)
+    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(totals @ spread), outside)
     aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
-    return Grouped(model, mode, target, aim), outlook
+    return GroupKernel(model, mode, target, aim), outlook
 
 
 def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
@@ -153,37 +164,31 @@ def _shape(
     return shape_of(seen + prior_profile(target.prior, axes), target.center, powers)
 
 
-def _target(
-    mode: GroupMode,
-    arrow: Arrow,
-    remainders: GroupRemainders,
-    rows: GroupRows,
-    from_prior: Array,
-) -> GroupTarget:
-    at, prior = mode.at, mode.model.prior
-    crossed = at.mixed.T @ arrow.shares
-    curved = (arrow.shares * at.effect_curvature[:, None]).T @ arrow.shares
+def _expansion(mode: GroupMode, arrow: Arrow, bends: Array, groups: list[Array]) -> Expansion:
+    """The expansion; `groups` are the rows of its array that come last."""
+    at, shares, prior = mode.at, arrow.shares, mode.model.prior
+    own_slope, own_precision = at.slope + prior.gradient(at.beta), at.curvature + np.diag(prior.precision(at.beta))
+    crossed, curved = at.mixed.T @ shares, shares * at.effect_curvature[:, None]
+    precision = own_precision - crossed - crossed.T + curved.T @ shares
+    return Expansion(
+        np.array([at.beta, own_slope, own_slope - shares.T @ at.effect_slope]),
+        np.array([own_precision, precision, shares.T @ shares, arrow.precision]),
+        np.array([shares, at.mixed, curved - at.mixed, bends]),
+        np.array([at.effects, at.effect_slope, at.effect_curvature, *groups]),
+    )
+
+
+def _target(mode: GroupMode, expansion: Expansion, drawn: Drawn, always: Always) -> GroupTarget:
+    flat = FLAT + np.repeat(np.arange(mode.flat.shape[1]), STRETCHES)
     return GroupTarget(
-        at.beta,
-        at.effects,
-        at.slope + prior.gradient(at.beta),
-        at.curvature + np.diag(prior.precision(at.beta)),
-        at.slope + prior.gradient(at.beta) - arrow.shares.T @ at.effect_slope,
-        at.curvature + np.diag(prior.precision(at.beta)) - crossed - crossed.T + curved,
-        arrow.shares,
-        arrow.shares.T @ arrow.shares,
-        at.mixed,
-        arrow.shares * at.effect_curvature[:, None] - at.mixed,
-        remainders.bends,
-        at.effect_slope,
-        at.effect_curvature,
-        from_prior,
-        arrow.precision,
-        prior_of(prior, at.beta),
+        expansion,
+        drawn,
+        always,
+        prior_of(mode.model.prior, mode.at.beta),
         mode.model.group_prior.code,
         np.ascontiguousarray(mode.flat.T),
         np.array(pivots_of(mode.flat), dtype=np.intp),
-        np.zeros(at.beta.size),
-        shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (at.beta.size, 1))),
-        rows,
+        np.zeros(mode.at.beta.size),
+        shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (mode.at.beta.size, 1))),
+        np.array([TAU, SCALE, COEFFICIENTS, *flat, EFFECTS], dtype=np.intp),
     )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
-from tallbayes.data.formula import Formula
+from tallbayes.data.formula import Formula, Parsed
 from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
 from tallbayes.families import Binomial, Family, Poisson
 from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, Prior
+from tallbayes.rows.calibration import calibrate
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
@@ -26,7 +29,7 @@ class GLM:
 
     `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights`
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
-    to keep with the rows for stratified subsamples.
+    to keep with the rows for stratified subsamples. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -37,10 +40,11 @@ class GLM:
 
     grouped = False
     whole = True  # a part of the rows may lack levels that all of them have
+    setup: Any = None  # the usual one
 
     def __init__(
         self,
-        formula: str,
+        formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
         prior: AnyPrior | None = None,
@@ -51,20 +55,21 @@ class GLM:
     ) -> None:
         phases = Phases()
         with phases("design"):
+            parsed = Formula.parse(formula) if isinstance(formula, str) else formula
+            if self.grouped != (parsed.group is not None):
+                needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
+                raise ValueError(
+                    f"the formula {parsed.text!r} has {needs} group term (1 | g); {is_for} is for such formulas"
+                )
             kind = families.resolve(family)
             trials, exposure = getattr(kind, "trials", None), getattr(kind, "exposure", None)
             named = [name for name in (weights, offset, trials, exposure) if isinstance(name, str)]
-            frame = read(data, list(dict.fromkeys([*Formula.parse(formula).columns, *named, *strata])))
+            frame = read(data, [*parsed.columns, *named, *strata])
             check(frame)
-            learned, x, y = Formula.learn_checked(formula, frame)
-            if self.grouped != (learned.group is not None):
-                needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
-                raise ValueError(
-                    f"the formula {formula!r} has {needs} group term (1 | g); {is_for} is for such formulas"
-                )
+            learned, x, y = Formula.learn_checked(parsed, frame)
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
             if learned.group is not None:
-                codes[learned.group] = learned.group_codes(frame)
+                codes[learned.group] = learned.group_codes_checked(frame)
             per_row = _per_row(frame, y.size, weights=weights, offset=offset, trials=trials, exposure=exposure)
             self._set(
                 x, y, kind, prior, learned.coefficients, learned.outcome, codes,
@@ -131,7 +136,8 @@ class GLM:
                 )
             per_row = _per_row(None, outcome.size, weights=weights, offset=offset)
             group = next(iter(codes), None) if codes else None
-            self._set(x.T, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
+            x = np.ascontiguousarray(x.T)
+            self._set(x, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
     def _set(
@@ -184,12 +190,10 @@ class GLM:
         keep = np.arange(y.size) if weights is None else np.flatnonzero(weights)
         if group is not None:
             keep = keep[_order(codes[group][keep], len(levels))]
+        columns = Columns(x, y, weights, offset, codes)
         if keep.size < y.size or group is not None:
-            x, y = np.take(x, keep, axis=1), y[keep]
-            weights, offset = (None if part is None else part[keep] for part in (weights, offset))
-            codes = {name: code[keep] for name, code in codes.items()}
-        self.rows = MemoryRows(x, y, weights, offset, codes, group, len(levels)).collapsed()
-        self.rows.touched = 0
+            columns = columns.take(keep)
+        self.rows = MemoryRows(*columns.without_duplicates(), group, len(levels))
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -205,15 +209,28 @@ class GLM:
         """Names of all that is sampled, in the order of a parameter vector."""
         return self.coefficients
 
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.rows.width
+
     def watched(self, theta: Array) -> Array:
         """What convergence is judged by, from draws (chain, draw, parameter)."""
         return theta
 
-    def variables(self, theta: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+    def result(self, run: Sampled) -> Result:
+        """The draws by name, predictions held against outcomes, and what is needed to predict."""
+        with run.phases("calibration"):
+            calibration = calibrate(self.rows.by_predictor(run.theta.mean((0, 1))), self.family)
+        others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
+        others |= {"offset": self.offset, "has_offset": self.has_offset}
+        return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
+
+    def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> GLM:
+    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """The same model of some of the rows, and of some of the groups if there are any, with a share of the prior.
 
         That is the prior to the power `share`, so that the posteriors of all parts multiply to that of the whole.
@@ -246,10 +263,14 @@ def _per_row(frame: Any, size: int, **given: Any) -> dict[str, Array | None]:
 
 
 def _numbers(what: str, given: Any, frame: Any, size: int) -> Array:
+    """Columns of the frame have been checked with all the others; what the user gave has not."""
+    named = isinstance(given, str)
     try:
-        values = np.asarray(frame[given] if isinstance(given, str) else given, dtype=float)
+        values = np.asarray(frame[given] if named else given, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
+    if named:
+        return values
     if values.shape != (size,):
         raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
     bad = ~np.isfinite(values)

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,11 @@ class Mode:
     others: tuple[Mode, ...] = ()  # further modes whose mass is not negligible
 
     @property
+    def dense(self) -> Mode:
+        """Itself; a mode whose curvature is no full matrix has no such thing."""
+        return self
+
+    @property
     def sd(self) -> Array:
         """Standard deviations of the Gaussian."""
         return np.asarray(np.sqrt((self.factor**2).sum(1)))
@@ -95,6 +100,18 @@ class Mode:
     def conditional_sd(self) -> Array:
         """Standard deviation of each coefficient given the others."""
         return np.asarray(1 / np.sqrt(np.diag(self.precision)))
+
+
+class AnyMode(Protocol):
+    """What surrogates may ask of a mode."""
+
+    @property
+    def theta(self) -> Array:
+        """The mode as a parameter vector."""
+
+    @property
+    def dense(self) -> Mode:
+        """The expansion with all second derivatives; raises ValueError where there is none."""
 
 
 def find_mode(model: GLM, rng: np.random.Generator) -> Mode:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,21 +15,22 @@ from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, few, 
 from tallbayes.results.fit import Fit
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.estimators import SplineProxy
+from tallbayes.sampling.methods import MH, Consensus, Method, Subsampling, Thinned, TwoStage
 from tallbayes.sampling.subsample import CaseControl, Subsample
 
 FORMULA = "y ~ poutcome + log_age + contact + education + marital"
 RARE = ("education[T.illiterate]", "marital[T.unknown]")
 SHARDS = 14
 CHAINS = 4
-METHODS: dict[str, dict[str, Any]] = {
-    "mh": {"method": "mh", "proposal": "one-at-a-time"},
-    "two_stage": {"method": "two-stage", "surrogate": Subsample(1_400), "proposal": "one-at-a-time"},
-    "two_stage_weighted": {"method": "two-stage", "surrogate": CaseControl(1_400), "proposal": "one-at-a-time"},
-    "consensus": {"method": "consensus", "shards": SHARDS, "inner": "mh", "proposal": "one-at-a-time"},
-    "both": {"method": "consensus", "shards": SHARDS, "inner": "two-stage", "surrogate": Subsample(1_400 // SHARDS)},
-    "subsampling_7000": {"method": "subsampling", "estimator": SplineProxy(7_000)},
-    "subsampling_100": {"method": "subsampling", "estimator": SplineProxy(100)},
-    "thinned": {"method": "thinned"},
+METHODS: dict[str, Method] = {
+    "mh": MH("one-at-a-time"),
+    "two_stage": TwoStage(Subsample(1_400), "one-at-a-time"),
+    "two_stage_weighted": TwoStage(CaseControl(1_400), "one-at-a-time"),
+    "consensus": Consensus(SHARDS, inner=MH("one-at-a-time")),
+    "both": Consensus(SHARDS, inner=TwoStage(Subsample(1_400 // SHARDS))),
+    "subsampling_7000": Subsampling(SplineProxy(7_000)),
+    "subsampling_100": Subsampling(SplineProxy(100)),
+    "thinned": Thinned(),
 }
 SAID = {
     "mh": "Metropolis-Hastings, one coefficient at a time",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ from tallbayes.fit import fit
 from tallbayes.results.compare import compare
 from tallbayes.results.fit import Fit
 from tallbayes.sampling.diagnostics import ess, mcse
+from tallbayes.sampling.methods import Method
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,10 +43,6 @@ class Experiment:
     discussion: list[str] = field(default_factory=list)
 
 
-def unwatched(made: int) -> None:
-    """Told how much was done, and shows it to nobody."""
-
-
 @dataclass
 class Steps:
     """Says which of how many steps is at work; silent without somebody to tell."""
@@ -67,33 +63,21 @@ class Steps:
         if self.tell is not None:
             self.tell(f"{self.name} {self.done}/{self.total}: {what}")
 
-    @contextmanager
-    def bar(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar, and what to call with how much was done; for steps that are no fits, which have their own."""
-        if self.tell is None:
-            yield unwatched
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-        with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=Console(stderr=True)) as shown:
-            task = shown.add_task("", total=total)
-            yield lambda made: shown.advance(task, made)
-
 
 def fit_all(
     formula: str,
     data: Any,
-    methods: Mapping[str, dict[str, Any]],
+    methods: Mapping[str, Method],
     draws: Mapping[str, int],
     steps: Steps,
     **common: Any,
 ) -> dict[str, Fit]:
     """Each method on the same data, with so many draws a chain."""
     fits = {}
-    for name, options in methods.items():
+    for name, method in methods.items():
         steps.next(f"{name.replace('_', ' ')}, 4 x {draws[name]:,} draws")
-        fits[name] = fit(formula, data, draws=draws[name], progress=steps.progress, seed=1, **common, **options)
+        asked: dict[str, Any] = {"draws": draws[name], "progress": steps.progress, "seed": 1}
+        fits[name] = fit(formula, data, method=method, **asked, **common)
     return fits
 
 

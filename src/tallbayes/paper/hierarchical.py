@@ -17,18 +17,19 @@ from tallbayes.paper import loans
 from tallbayes.paper.experiment import Experiment, Finding, Steps, fit_all, same_posterior
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.fit import Fit
+from tallbayes.sampling.methods import MH, Consensus, Method, Thinned, TwoStage
 from tallbayes.sampling.subsample import Stratified
 
 FORMULA = loans.FORMULA + " + (1 | bank)"
 PAPERS_PRIOR = InverseSquare(lower=0.01)  # the paper's tau^-2 alone gives no posterior
 SIZES = {"rows_224000": 14_000, "rows_22400": 1_400}  # a bank: 14 partitions of 1,000 and of 100
-METHODS: dict[str, dict[str, Any]] = {
-    "mh": {"method": "mh"},
-    "rows_224000": {"method": "two-stage", "surrogate": Stratified(SIZES["rows_224000"], by="bank", uniform=True)},
-    "rows_22400": {"method": "two-stage", "surrogate": Stratified(SIZES["rows_22400"], by="bank", uniform=True)},
-    "weighted": {"method": "two-stage", "surrogate": Stratified(SIZES["rows_224000"], by="bank")},
-    "consensus": {"method": "consensus", "shards": 2, "sharding": "groups", "inner": "mh"},
-    "thinned": {"method": "thinned"},
+METHODS: dict[str, Method] = {
+    "mh": MH(),
+    "rows_224000": TwoStage(Stratified(SIZES["rows_224000"], by="bank", uniform=True)),
+    "rows_22400": TwoStage(Stratified(SIZES["rows_22400"], by="bank", uniform=True)),
+    "weighted": TwoStage(Stratified(SIZES["rows_224000"], by="bank")),
+    "consensus": Consensus(2, inner=MH(), sharding="groups"),
+    "thinned": Thinned(),
 }
 SAID = {
     "mh": "Metropolis-Hastings, one parameter at a time",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.fit import Fit
 from tallbayes.rows import threads
 from tallbayes.rows.memory import LogLikelihood
+from tallbayes.sampling.methods import MH, Consensus, Method, Thinned, TwoStage
 from tallbayes.sampling.subsample import CaseControl
 
 FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
@@ -64,16 +64,15 @@ class Size:
 FULL = Size(draws=dict.fromkeys(SAID, 25_000), warmup=1_250)
 
 
-def methods(size: Size) -> dict[str, dict[str, Any]]:
-    """What is asked of `fit` for each."""
-    shard: dict[str, Any] = {"method": "consensus", "shards": SHARDS}
+def methods(size: Size) -> dict[str, Method]:
+    """Those that are compared."""
     return {
-        "mh": {"method": "mh", "proposal": "one-at-a-time"},
-        "two_stage": {"method": "two-stage", "surrogate": CaseControl(size.others, uniform=True)},
-        "consensus": {**shard, "inner": "mh", "proposal": "one-at-a-time"},
-        "two_stage_weighted": {"method": "two-stage", "surrogate": CaseControl(size.fewer)},
-        "both": {**shard, "inner": "two-stage", "surrogate": CaseControl(size.fewer // SHARDS)},
-        "thinned": {"method": "thinned"},
+        "mh": MH("one-at-a-time"),
+        "two_stage": TwoStage(CaseControl(size.others, uniform=True)),
+        "consensus": Consensus(SHARDS, inner=MH("one-at-a-time")),
+        "two_stage_weighted": TwoStage(CaseControl(size.fewer)),
+        "both": Consensus(SHARDS, inner=TwoStage(CaseControl(size.fewer // SHARDS))),
+        "thinned": Thinned(),
     }
 
 

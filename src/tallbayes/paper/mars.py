@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from tallbayes.data.datasets import simulate_mars
-from tallbayes.paper.experiment import Experiment, Finding, Steps, unwatched
+from tallbayes.data.timing import Phases
+from tallbayes.paper.experiment import Experiment, Finding, Steps
 from tallbayes.results.figure import COLOURS, finish, make_panels
-from tallbayes.sampling.kernel import Draws, Streams
-from tallbayes.sampling.methods import make_kernel
+from tallbayes.sampling.loop import Run
+from tallbayes.sampling.loop import run as sampled
+from tallbayes.sampling.methods import MH, Auto, TwoStage
+from tallbayes.sampling.request import Request
 from tallbayes.sampling.subsample import Subsample
-from tallbayes.sampling.warmup import tune
 from tallbayes.splines.model import MARS, splines
-from tallbayes.splines.reversible_jump import ReversibleJump
-from tallbayes.splines.reversible_jump_loop import SCALE
+from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,6 @@ FORMULA, VARIABLES = "y ~ x1 + x2 + x3 + x4", ["x1", "x2", "x3", "x4"]
 CHAINS = 4
 TEST_ROWS = 1_000
 KEPT = 1_000  # draws that make a prediction
-PIECES = 20  # in which a run is made, so that one sees how far it is
 PAPERS = {  # (subsample %, walk sd): acceptance and time ratio
     (0, 0.0005): (0.31, 1.0),
     (15, 0.0005): (0.18, 0.68),
@@ -55,21 +54,6 @@ class Size:
 FULL = Size(moves=25_000, warmup=1_000)
 
 
-class Run(NamedTuple):
-    """A piece of a chain, and what it took."""
-
-    draws: Draws
-    theta: np.ndarray[Any, Any]  # (chain, draw, width)
-    seconds: float
-    lambdas: int  # moves that drew lambda, which are always accepted
-    second: float  # share of what all rows decided on that was accepted, without draws of lambda
-
-    @property
-    def step_ms(self) -> float:
-        """Milliseconds a step of one chain."""
-        return 1e3 * self.seconds / float(np.prod(self.theta.shape[:2]))
-
-
 def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Experiment:
     """Warm two sets of chains up, go on from them with each sampler, compare predictions."""
     steps = Steps("mars", len(PAPERS) + 4, tell)
@@ -79,14 +63,13 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     starts = []
     for seed in (1, 2):
         steps.next(f"warm-up {seed} of 2, with cells")
-        with steps.bar(size.warmup) as done:
-            starts.append(warmed(model, size.warmup, seed, done))
+        starts.append(warmed(model, size.warmup, seed, steps.progress).theta[:, -1])
     steps.next("plain reversible jump")
-    first = compiled(screened(model, 0, 0.0005), starts[0], size.moves, steps)
+    first = compiled(screened(model, 0, 0.0005), starts[0], size.moves, steps.progress)
     runs = {}
     for percent, sd in PAPERS:
         steps.next(f"{f'screened by {percent}%' if percent else 'plain, from other chains'}, walk sd {sd:g}")
-        runs[percent, sd] = compiled(screened(model, percent, sd), starts[1], size.moves, steps)
+        runs[percent, sd] = compiled(screened(model, percent, sd), starts[1], size.moves, steps.progress)
     chances = {key: predictions(model, one.theta, test) for key, one in runs.items()}
     reference, truth = predictions(model, first.theta, test), test["probability"].to_numpy()
     found = Experiment(
@@ -119,57 +102,35 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     return found
 
 
-def warmed(model: MARS, draws: int, seed: int, done: Callable[[int], None]) -> np.ndarray[Any, Any]:
-    """Where chains are after a warm-up with cells."""
-    kernel, streams = make_kernel(model, seed=seed), Streams.spawn(seed, CHAINS)
-    _, state = tune(kernel, kernel.start(streams), draws, on(streams, done))
-    return np.asarray(state.theta)
+def warmed(model: MARS, warmup: int, seed: int, progress: bool = False, draws: int = 1) -> Run:
+    """Chains with cells, warmed up; their last draw is where others go on."""
+    kernel = Auto().kernel(model, seed)
+    return sampled(kernel, Request(draws, CHAINS, seed, warmup=warmup, progress=progress), Phases())
 
 
-def screened(model: MARS, percent: int, sd: float) -> ReversibleJump:
+def screened(model: MARS, percent: int, sd: float) -> ReversibleJumpKernel:
     """The paper's sampler: random walks with this sd, screened by a subsample of so many percent, or plain."""
-    surrogate = Subsample(max(1, model.rows.size * percent // 100)) if percent else None
-    kernel = make_kernel(
-        model, method="two-stage" if percent else "mh", surrogate=surrogate, proposal="random-walk", seed=1
-    )
-    assert isinstance(kernel, ReversibleJump)
+    plain, size = MH("random-walk"), max(1, model.rows.size * percent // 100)
+    kernel = (TwoStage(Subsample(size), "random-walk") if percent else plain).kernel(model, 1)
+    assert isinstance(kernel, ReversibleJumpKernel)
     return replace(kernel, law=kernel.law._replace(walk=sd, moves=np.cumsum(MOVES)))
 
 
-def measure(
-    kernel: ReversibleJump, theta: np.ndarray[Any, Any], steps: int, done: Callable[[int], None] = unwatched
-) -> Run:
-    """So many steps of each chain from these places, always with the same random numbers."""
-    streams = Streams.spawn(2, CHAINS)
-    state, parts, seconds = kernel.start(streams, theta=theta), [], 0.0
-    for part in np.array_split(np.arange(steps), min(PIECES, steps)):
-        began = time.perf_counter()
-        state, drawn = kernel.advance(state, part.size, streams)
-        seconds += time.perf_counter() - began
-        parts.append(drawn)
-        done(part.size)
-    draws = Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))
-    second = draws.accepted[draws.decided].mean() if draws.decided.any() else np.nan
-    return Run(draws, draws.theta.swapaxes(0, 1), seconds, int(state.tally[:, SCALE, 0].sum()), float(second))
+def measure(kernel: ReversibleJumpKernel, theta: np.ndarray[Any, Any], draws: int, progress: bool = False) -> Run:
+    """So many draws of each chain from these places, always with the same random numbers."""
+    request = Request(draws, CHAINS, seed=2, warmup=0, progress=progress)
+    return sampled(replace(kernel, initial=theta), request, Phases())
 
 
-def compiled(kernel: ReversibleJump, theta: np.ndarray[Any, Any], moves: int, shown: Steps) -> Run:
-    """So many moves of each chain, timed after two steps that compile."""
+def compiled(kernel: ReversibleJumpKernel, theta: np.ndarray[Any, Any], moves: int, progress: bool) -> Run:
+    """So many moves of each chain, timed after two draws that compile."""
     measure(kernel, theta, 2)
-    steps = max(1, moves // kernel.rounds)
-    with shown.bar(steps) as done:
-        return measure(kernel, theta, steps, done)
+    return measure(kernel, theta, max(1, moves // kernel.rounds), progress)
 
 
-def on(streams: Streams, done: Callable[[int], None] = unwatched) -> Callable[..., tuple[Any, Draws]]:
-    """How warm-up moves chains; `done` is told how far."""
-
-    def advance(kernel: Any, state: Any, steps: int) -> tuple[Any, Draws]:
-        found: tuple[Any, Draws] = kernel.advance(state, steps, streams)
-        done(steps)
-        return found
-
-    return advance
+def seconds(run: Run) -> float:
+    """That sampling took."""
+    return float(run.phases.seconds["sampling"])
 
 
 def log_odds(model: MARS, theta: np.ndarray[Any, Any], x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -189,15 +150,15 @@ def rms(difference: np.ndarray[Any, Any]) -> float:
 
 
 def _table(runs: dict[tuple[int, float], Run], chances: dict[Any, Any], truth: np.ndarray[Any, Any]) -> pd.DataFrame:
-    lines, plain = {}, next(iter(runs.values())).seconds
+    lines, plain = {}, seconds(next(iter(runs.values())))
     for (percent, sd), one in runs.items():
         accepted, ratio = PAPERS[percent, sd]
         lines[f"{percent}%, sd {sd:g}" if percent else f"none, sd {sd:g}"] = {
-            "accepted": float(one.draws.accepted.mean()),
+            "accepted": one.moved,
             "paper's": accepted,
-            "stage 2": one.second if percent else np.nan,
-            "seconds": one.seconds,
-            "time ratio": one.seconds / plain,
+            "stage 2": one.acceptance["stage 2"] if percent else np.nan,
+            "seconds": seconds(one),
+            "time ratio": seconds(one) / plain,
             "paper's ratio": ratio,
             "RMSE": rms(chances[percent, sd] - truth),
         }

@@ -14,7 +14,7 @@ import textwrap
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes import families
 from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Family
+from tallbayes.models.model import Result
 from tallbayes.results.predict import GroupEffects, as_table, check_interval, evenly_spaced, offsets, predict
 from tallbayes.rows.calibration import Calibration, calibrate, sums
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
+from tallbayes.sampling.words import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +70,13 @@ class Fit:
     >>> list(example(groups=3).posterior)
     ['beta', '1|bank', '1|bank_sigma']
     """
+
+    kinds: ClassVar[dict[str, type[Fit]]] = {}  # of fits, by the name that a file has for them
+    kind: ClassVar[str] = "regression"
+    datasets: ClassVar[dict[str, str]] = {"groups": "constant_data"}  # besides the draws: argument, and name in a file
+
+    def __init_subclass__(cls) -> None:
+        Fit.kinds[cls.kind] = cls
 
     def __init__(
         self,
@@ -120,6 +129,16 @@ class Fit:
             return self.coefficients
         levels = self.posterior[self.group].values.tolist()
         return (*self.coefficients, f"1|{self.group}_sigma", *(f"1|{self.group}[{level}]" for level in levels))
+
+    @property
+    def _model(self) -> str:
+        """What was fitted, in two words."""
+        return f"{self.family.name.capitalize()} regression"
+
+    @property
+    def _title(self) -> str:
+        """The formula, or what the outcome was regressed on."""
+        return self.formula.text if self.formula is not None else f"Regression on {enumerated(self.coefficients)}"
 
     @property
     def draws(self) -> Array:
@@ -276,7 +295,8 @@ class Fit:
 
     def _others(self) -> dict[str, xr.Dataset]:
         """What else there is, by the name of its group."""
-        return {} if self.groups is None else {"constant_data": self.groups}
+        found = {name: getattr(self, argument) for argument, name in self.datasets.items()}
+        return {name: dataset for name, dataset in found.items() if dataset is not None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.
@@ -308,10 +328,23 @@ class Fit:
 
         report(self, path)
 
+    def _effects(self) -> list[str]:
+        """Sections of the report on what was fitted besides coefficients."""
+        from tallbayes.results.report import group_section
+
+        return [] if self.group is None else [group_section(self)]
+
+    def _advice(self) -> list[str]:
+        """What may help chains of this kind to converge."""
+        if self.stats["method"] not in ("mh", "two-stage"):
+            return []
+        return ['Let the package choose: method="auto" proposes moves that fit the shape of the posterior.']
+
     def _state(self) -> dict[str, Any]:
         """What is saved besides the draws."""
         return {
             "format": FORMAT_VERSION,
+            "kind": self.kind,
             "stats": self.stats,
             "formula": None if self.formula is None else self.formula.to_json(),
             "family": families.to_json(self.family),
@@ -374,16 +407,38 @@ class Fit:
         return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))
 
 
+Fit.kinds[Fit.kind] = Fit
+
+
+def fit_of(result: Result) -> Fit:
+    """The fit that a model's result is made into."""
+    import xarray as xr
+
+    kind, (variables, coordinates) = Fit.kinds[result.kind], result.posterior
+    axes = ("chain", "draw")
+    shape = np.shape(next(iter(variables.values()))[1])
+    index = {axis: np.arange(size) for axis, size in zip(axes, shape, strict=False)}
+    parts: dict[str, Any] = {
+        name: xr.Dataset(*value) if name in kind.datasets else value for name, value in result.others.items()
+    }
+    return kind(
+        posterior=xr.Dataset(variables, index | coordinates),
+        sample_stats=xr.Dataset({name: (axes, values) for name, values in result.sample_stats.items()}, index),
+        stats=result.stats,
+        **parts,
+    )
+
+
+def enumerated(names: tuple[str, ...], most: int = 6) -> str:
+    """The first of some names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def _entry(title: str, sentences: list[str]) -> str:
     """A title and what there is to say about it, each sentence on lines of its own."""
     wrap = textwrap.TextWrapper(WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
     lines = [line for sentence in sentences for line in wrap.wrap(sentence)]
     return f"{title:<{INDENT}}" + ("\n" + " " * INDENT).join(lines)
-
-
-def few(rows: float) -> str:
-    """A number of rows per draw; with thinning it is often below one."""
-    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -437,22 +492,19 @@ def load(path: str | os.PathLike[str]) -> Fit:
         )
     with xr.open_datatree(path, engine="h5netcdf") as opened:
         tree = opened.load()
-    constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else None
+    kind = Fit.kinds.get(state.get("kind", Fit.kind))  # files of regressions had no kind at first
+    if kind is None:
+        raise ValueError(f"{path!r} holds a fit of kind {state['kind']!r}; load it with the version that wrote it")
+    datasets = {"posterior": "posterior", "sample_stats": "sample_stats"} | kind.datasets
     parts: dict[str, Any] = {
-        "posterior": tree["posterior"].to_dataset(),
-        "sample_stats": tree["sample_stats"].to_dataset(),
-        "stats": state["stats"],
-        "formula": None if state["formula"] is None else Formula.from_json(state["formula"]),
+        argument: tree[name].to_dataset() for argument, name in datasets.items() if name in tree.children
     }
+    parts |= {name: state[name] for name in ("stats", "offset", "has_offset")}
+    parts["formula"] = None if state["formula"] is None else Formula.from_json(state["formula"])
+    parts["family"] = families.resolve(state["family"])
     if state.get("calibration") is not None:
         parts["calibration"] = Calibration(*map(np.array, state["calibration"]))
-    if state.get("kind") == "mars":
-        from tallbayes.splines.result import MARSFit
-
-        others = {"splines": tree["splines"].to_dataset(), "table": tree["constant_data"].to_dataset()}
-        return MARSFit(**others, **parts)
-    family, offset = families.resolve(state["family"]), state["offset"]
-    return Fit(**parts, family=family, offset=offset, has_offset=state["has_offset"], groups=constant)
+    return kind(**parts)
 
 
 def example(seed: int = 0, seconds: float = 60.0, chains: int = 4, draws: int = 500, groups: int = 0) -> Fit:

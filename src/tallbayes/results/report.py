@@ -1,25 +1,25 @@
 """The report of a fit: one page that says what was fitted, whether to trust it, and what came out.
 
-What a reader must know first stands at the top in large words; figures are those of `plots`.
+What a reader must know first stands at the top in large words. What differs from one kind of fit to another is asked of
+the fit: its title, its model, advice, and sections on effects.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from html import escape
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallbayes import plots
 from tallbayes.results import page
-from tallbayes.results.fit import METHODS, MIXED, Fit, check_writable, few
+from tallbayes.results.fit import METHODS, MIXED, Fit, check_writable
+from tallbayes.results.group_plots import caterpillar
+from tallbayes.results.plots import calibration, density, forest, trace
+from tallbayes.results.speed_plots import seconds, speed
 from tallbayes.sampling.diagnostics import R_HAT_LIMIT
-from tallbayes.splines.basis import DEGREE, VARIABLE
-from tallbayes.splines.result import MARSFit
+from tallbayes.sampling.words import few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,29 +74,19 @@ def render(fit: Fit) -> str:
     True
     """
     stats = fit.stats
-    said = "Bayesian MARS" if isinstance(fit, MARSFit) else f"{fit.family.name.capitalize()} regression"
-    lead = f"{said} on {stats['rows']:,} rows, by tallbayes {fit.posterior.attrs['inference_library_version']}."
-    effects = _splines(fit) if isinstance(fit, MARSFit) else _groups(fit) if fit.group is not None else []
+    lead = f"{fit._model} on {stats['rows']:,} rows, by tallbayes {fit.posterior.attrs['inference_library_version']}."
     parts = [
         _verdict(fit),
         page.section("What was fitted, and how", page.facts(_how(fit)), _exactness(fit)),
         page.section("Did it converge?" if stats["exact"] else "Did the chains mix?", _convergence(fit)),
         *_coefficients(fit),
-        *effects,
+        *fit._effects(),
         _predictions(fit),
         _draws(fit),
         _speed(fit),
         f"<footer>{_again(fit)}</footer>",
     ]
-    return page.page(_title(fit), lead, parts)
-
-
-def _title(fit: Fit) -> str:
-    if fit.formula is not None:
-        return fit.formula.text
-    named = fit.variables if isinstance(fit, MARSFit) else fit.coefficients
-    shown = ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "")
-    return f"{'Splines of' if isinstance(fit, MARSFit) else 'Regression on'} {shown}"
+    return page.page(fit._title, lead, parts)
 
 
 def _verdict(fit: Fit) -> str:
@@ -188,13 +178,7 @@ def _advice(fit: Fit) -> list[str]:
     if stats["interrupted"]:
         advice.append("The run was interrupted; run it again to its end.")
     advice.append(f"Draw more: draws={max(1_000, 4 * draws):,} instead of {draws:,}, or set target_ess.")
-    if isinstance(fit, MARSFit):
-        advice.append(
-            "Chains of splines take long to meet: a longer warm-up helps most (warmup=2000). Predictions agree well "
-            "before the splines do; compare those of single chains."
-        )
-    elif stats["method"] in ("mh", "two-stage"):
-        advice.append('Let the package choose: method="auto" proposes moves that fit the shape of the posterior.')
+    advice += fit._advice()
     if stats["warnings"]:
         advice.append("Look at the warnings below: separated outcomes, or nearly so, need a tighter prior.")
     advice.append("Scale the columns that have large means or spreads, so that proposals move all alike.")
@@ -209,7 +193,7 @@ def _coefficients(fit: Fit) -> list[str]:
     return [
         page.section(
             "Coefficients",
-            page.figure(plots.forest(fit), caption),
+            page.figure(forest(fit), caption),
             page.table(_rounded(fit.summary().loc[names]), "coefficient", FORMATS),
             page.text(
                 "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "
@@ -219,7 +203,8 @@ def _coefficients(fit: Fit) -> list[str]:
     ]
 
 
-def _groups(fit: Fit) -> list[str]:
+def group_section(fit: Fit) -> str:
+    """The effect of each group, as a figure and a table."""
     assert fit.group is not None
     table = fit.summary().iloc[len(fit.coefficients) + 1 :]
     table.index = fit.posterior[fit.group].values
@@ -234,42 +219,8 @@ def _groups(fit: Fit) -> list[str]:
         table = table.iloc[[*range(half), *range(count - half, count)]]
         more = page.text(f"The {half} largest and the {half} smallest of {count:,}; fit.summary() has them all.")
     caption = f"The effect of each {fit.group} on the linear predictor, and what its rows alone would say."
-    drawn = page.figure(plots.caterpillar(fit), caption)
-    return [page.section(f"Groups: {fit.group}", drawn, page.table(table, fit.group, FORMATS), more)]
-
-
-def _splines(fit: MARSFit) -> list[str]:
-    bases = fit.posterior["bases"].values
-    table = fit.importance().rename(columns={"eti94_lb": "94% from", "eti94_ub": "to", "included": "share of draws"})
-    parts = [
-        page.text(
-            f"Splines have {bases.min()} to {bases.max()} bases, {bases.mean():.1f} on average. The effect of a "
-            "variable is the standard deviation of what it alone changes in the log-odds."
-        ),
-        page.figure(plots.importance(fit), "How much each variable matters."),
-        page.table(table, "variable", FORMATS),
-        page.figure(
-            plots.effects(fit),
-            "Log-odds as a function of each variable, averaged over the others, with 94% intervals.",
-            plots.effects(fit, columns=2),
-        ),
-    ]
-    for first, second in _pairs(fit):
-        drawn = (plots.interaction(fit, first, second, columns) for columns in (2, 1))
-        parts.append(page.figure(next(drawn), f"{first} and {second} together.", next(drawn)))
-    return [page.section("Effects", *parts)]
-
-
-def _pairs(fit: MARSFit, most: int = 2) -> list[tuple[str, str]]:
-    """The pairs of variables that stand together in most bases."""
-    found: Counter[tuple[str, str]] = Counter()
-    kept, bases = fit.splines["basis"].values, fit.table["bases"].values
-    for number, times in zip(*np.unique(kept[kept >= 0], return_counts=True), strict=True):
-        degree = int(bases[number, DEGREE])
-        variables = sorted(bases[number, VARIABLE : VARIABLE + degree].astype(int))
-        for first, second in combinations(variables, 2):
-            found[fit.variables[first], fit.variables[second]] += int(times)
-    return [pair for pair, _ in found.most_common(most)]
+    drawn = page.figure(caterpillar(fit), caption)
+    return page.section(f"Groups: {fit.group}", drawn, page.table(table, fit.group, FORMATS), more)
 
 
 def _predictions(fit: Fit) -> str:
@@ -277,7 +228,7 @@ def _predictions(fit: Fit) -> str:
     inside = ((table["observed"] >= table["lower"]) & (table["observed"] <= table["upper"])).sum()
     return page.section(
         "Predictions against outcomes",
-        page.figure(plots.calibration(fit), "Outcomes against predictions, and the rows of each bin."),
+        page.figure(calibration(fit), "Outcomes against predictions, and the rows of each bin."),
         page.text(
             f"All {fit.stats['rows']:,} rows were sorted by what the fit predicts for them. If the model holds, about "
             f"94% of the bins lie in the band; {inside} of {len(table)} do.",
@@ -294,9 +245,9 @@ def _draws(fit: Fit) -> str:
     return page.section(
         "Draws",
         said,
-        page.figure(plots.density(names, 4, fit=fit), "Posterior densities.", plots.density(names, 2, fit=fit)),
+        page.figure(density(names, 4, fit=fit), "Posterior densities.", density(names, 2, fit=fit)),
         more,
-        page.figure(plots.trace(fit, few_names, 2), alike, plots.trace(fit, few_names, 1)),
+        page.figure(trace(fit, few_names, 2), alike, trace(fit, few_names, 1)),
     )
 
 
@@ -319,9 +270,9 @@ def _speed(fit: Fit) -> str:
     return page.section(
         "Speed",
         page.text(f"{rows}."),
-        page.figure(plots.seconds(fit), "Where the time went, in seconds."),
+        page.figure(seconds(fit), "Where the time went, in seconds."),
         page.bullets(phases),
-        page.figure(plots.speed(fit, _shown(fit, MOST_PANELS)[0]), "Effective draws per minute of sampling."),
+        page.figure(speed(fit, _shown(fit, MOST_PANELS)[0]), "Effective draws per minute of sampling."),
     )
 
 

@@ -24,7 +24,7 @@ from tallbayes.rows import passes
 from tallbayes.rows.calibration import Sums, sums
 from tallbayes.rows.passes import in_order
 from tallbayes.rows.remainders import Remainders
-from tallbayes.rows.subsample import scattered, systematic
+from tallbayes.rows.subsample import systematic
 from tallbayes.rows.threads import over_blocks
 from tallbayes.rows.track import Track
 from tallbayes.rows.urn import Urn
@@ -64,7 +64,6 @@ class LogLikelihoodDerivatives(NamedTuple):
 NONE: Array = np.empty(0)  # weights or offsets that are absent: compiled loops have one signature
 GIVEN = 6  # times that a group's rows are evaluated for a draw of its effect, about
 MOST_UNITS = 100_000_000  # observations that are told apart where rows stand for many
-COLLAPSE_LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
 
 
 class MemoryRows:
@@ -409,48 +408,9 @@ class MemoryRows:
         chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=self.size - 1)
         return self._subset(chosen, own[chosen] * distance / measure[chosen])
 
-    def collapsed(self) -> MemoryRows:
-        """The same rows with duplicates merged into weighted ones, if a sample shows that it pays; else these rows.
-
-        Exact: candidates are found by a hash and then compared value by value.
-        """
-        seen = self._hashes(scattered(self.size, COLLAPSE_LOOK, np.random.default_rng(self.size)))
-        repeats = seen.size - np.unique(seen).size
-        # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
-        if repeats == 0 or seen.size**2 / (2 * repeats) > self.size:
-            return self
-        _, first, inverse = np.unique(self._hashes(), return_index=True, return_inverse=True)
-        if 2 * first.size > self.size or not self._same(first[inverse]):
-            return self
-        order = np.argsort(first)  # keep the order in which rows first appear
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        weights = np.bincount(rank[inverse], self._own(), minlength=first.size).astype(float)
-        return self._subset(first[order], weights)
-
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """Columns, outcomes, offsets and weights, for the compiled loop of a kernel that keeps a few rows."""
         return self._x, self._y, self._offset, self._weights
-
-    def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
-        """A hash of each row's values, or of some rows' only."""
-        hashes = np.zeros(self.size if rows is None else rows.size, np.uint64)
-        for column in self._keys():
-            values = column if rows is None else column[rows]
-            hashes ^= np.ascontiguousarray(values).view(np.uint64)
-            hashes *= np.uint64(0x9E3779B97F4A7C15)
-            hashes ^= hashes >> np.uint64(29)
-            hashes += np.uint64(0xBF58476D1CE4E5B9)
-        return hashes
-
-    def _same(self, other: Integers) -> bool:
-        """Whether each row equals the row that `other` names for it."""
-        return all(bool((column == column[other]).all()) for column in self._keys())
-
-    def _keys(self) -> list[NDArray[Any]]:
-        """The columns in which duplicates agree."""
-        offset = [self._offset] if self._offset.size else []
-        return [*self._x, self._y, *offset, *self._strata.values()]
 
     def _subset(self, chosen: Integers, weights: Array, place: Integers | None = None) -> MemoryRows:
         """Some rows with new weights; where `place` gives groups a new number, those of the others are none."""

@@ -7,27 +7,23 @@ the posterior of all rows is Gaussian with precision W = sum W_s, and
     gaussian    draws come from it directly, with longer tails, and are resampled with weights p / q from all rows. That
                 corrects them, as far as their weights are even.
 
-With group effects, shards have whole groups. Coefficients and log tau are combined, and then each group's effect is
-drawn given them from its exact density (`group_given.py`). The scale is that of log tau, and a shard's share of the
-prior is that of the density of log tau.
-
 Reference: S. L. Scott et al. (2016), "Bayes and Big Data: the consensus Monte Carlo algorithm".
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.groups.model import Hierarchical
-from tallbayes.sampling.consensus import Consensus
 from tallbayes.sampling.importance import POINTS, Errors, LogPosterior, moments, seen, spread_out, weigh
+
+if TYPE_CHECKING:
+    from tallbayes.sampling.consensus import ConsensusKernel
 
 Array = NDArray[np.float64]
 
-GROUP_POINTS = 200  # the same where group effects are integrated out, which costs more passes
 MOST_POINTS = 4_000  # of which the gaussian combiner's draws are taken
 COMBINERS = ("average", "gaussian")
 SAID = {
@@ -93,37 +89,22 @@ def product(draws: Array) -> tuple[Array, Array]:
     return covariance @ np.einsum("sij,sj->i", weights, draws.mean((1, 2))), covariance
 
 
-def combine(kernel: Consensus, theta: Array, rng: np.random.Generator) -> tuple[Array, Errors]:
-    """Draws of all rows from those of the shards (chain, draw, parameters of all shards), and how far they are off."""
-    model, chains = kernel.model, len(theta)
-    parts = np.split(theta, np.cumsum([one.model.rows.width for one in kernel.kernels])[:-1], axis=2)
-    if not isinstance(model, Hierarchical):
-        return _combined(kernel.combiner, np.stack(parts), model.log_posterior, POINTS, rng)
-    # Coefficients and log tau are in all shards, a group's effect in one: it is drawn anew, given what all shards say.
-    p, around = len(model.coefficients), np.empty(model.rows.groups)
-    for groups, part in zip(kernel.groups, parts, strict=True):
-        around[slice(None) if groups is None else groups] = part[..., p:-1].mean((0, 1))
+class Combined(NamedTuple):
+    """Draws of all rows, and how far they are off."""
 
-    def marginal(shared: Array) -> Array:
-        beta, log_tau = np.ascontiguousarray(shared[:, :p]), shared[:, p]
-        prior = model.prior.log_density(beta) + model.group_prior.log_density(np.exp(log_tau)) + log_tau
-        return np.asarray(model.rows.log_integral(model.family.tag, beta, np.exp(log_tau), around) + prior)
-
-    shared = np.stack([np.concatenate([part[..., :p], part[..., -1:]], axis=2) for part in parts])
-    if len(parts) == 1:
-        return theta, seen(shared[0], marginal, GROUP_POINTS, rng)
-    found, errors = _combined(kernel.combiner, shared, marginal, GROUP_POINTS, rng)
-
-    def effects(chain: int, own: np.random.Generator) -> Array:
-        beta, tau = np.ascontiguousarray(found[chain, :, :p]), np.exp(found[chain, :, p])
-        return model.rows.draw_effects(model.family.tag, beta, tau, around, own)
-
-    with ThreadPoolExecutor(kernel.workers) as pool:
-        drawn = np.stack(list(pool.map(effects, range(chains), rng.spawn(chains))))
-    return np.concatenate([found[..., :p], drawn, found[..., p:]], axis=2), errors
+    theta: Array  # (chain, draw, width)
+    errors: Errors
+    names: tuple[str, ...]  # of the parameters whose errors are known
 
 
-def _combined(
+def combine(kernel: ConsensusKernel, parts: list[Array], rng: np.random.Generator) -> Combined:
+    """Draws of all rows from those of each shard (chain, draw, parameter)."""
+    model = kernel.model
+    found = combine_draws(kernel.combiner, np.stack(parts), model.log_posterior, POINTS, rng)
+    return Combined(*found, model.parameters)
+
+
+def combine_draws(
     combiner: str, draws: Array, log_posterior: LogPosterior, points: int, rng: np.random.Generator
 ) -> tuple[Array, Errors]:
     """Draws of all rows from those of the shards (shard, chain, draw, parameter), and how far they are off."""

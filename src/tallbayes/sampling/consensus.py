@@ -16,14 +16,17 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.rows import threads
-from tallbayes.sampling.kernel import Draws, Kernel, Streams
+from tallbayes.sampling.combine import SAID, Combined, combine
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -46,23 +49,34 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Consensus:
+class ConsensusKernel:
     """Kernels of the shards of a model, whose draws `combine` brings together."""
 
     model: GLM
     kernels: tuple[Kernel, ...]
-    groups: tuple[NDArray[np.intp] | None, ...]  # of each shard, where there are groups
     sharding: str
     combiner: str
     workers: int
+    combine: Callable[[ConsensusKernel, list[Array], np.random.Generator], Combined] = combine
     why: str = ""
     exact = False
     name = "consensus"
+    parts = ()
 
     @property
-    def proposal(self) -> Any:
-        """That of the first shard."""
-        return self.kernels[0].proposal
+    def warmup(self) -> int:
+        """See `Kernel`."""
+        return max(kernel.warmup for kernel in self.kernels)
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        full, surrogate = zip(*(kernel.touched for kernel in self.kernels), strict=True)
+        return sum(full), sum(surrogate)
+
+    def facts(self) -> dict[str, Any]:
+        """Those of the first shard."""
+        return self.kernels[0].facts()
 
     def start(self, rng: Streams) -> State:
         """Chains on all shards at their starting points; with one shard they use the very numbers of a plain run."""
@@ -90,23 +104,28 @@ class Consensus:
         )
         return State(_joined(states), states, state.more), draws
 
-    def each_by_itself(
-        self, state: State, work: Callable[[Kernel, Any, Streams | None], tuple[Kernel, Any]]
-    ) -> tuple[Consensus, State]:
-        """Let something make a new kernel and state of each shard's; the first shard has the streams of the run."""
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[ConsensusKernel, State]:
+        """Tune each shard's kernel by itself; the first shard has the streams of the run."""
         streams = (None, *state.more)
-        done = self.on_each(lambda s: work(self.kernels[s], state.shards[s], streams[s]))
+        done = self.on_each(
+            lambda s: self.kernels[s].tune(state.shards[s], draws, partial(advance, streams=streams[s]))
+        )
         states = tuple(one for _, one in done)
         return replace(self, kernels=tuple(kernel for kernel, _ in done)), State(_joined(states), states, state.more)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """Combine the shards' draws, and hold them against all rows."""
+        parts = np.split(path.theta, np.cumsum([one.model.width for one in self.kernels])[:-1], axis=2)
+        with phases("combining"):
+            theta, errors, names = self.combine(self, parts, rng)
+        facts = {"shards": len(parts), "sharding": self.sharding, "combine": self.combiner}
+        facts["inner"] = self.kernels[0].name
+        said = {"said": [f"{len(parts)} shards; {SAID[self.combiner]}", errors.said(names)]}
+        return Finished(theta, {}, said | facts | errors.facts(names))
 
     def on_each(self, work: Callable[[int], T]) -> list[T]:
         """Work on each shard in turn, by its number, several at a time."""
         return on_each(len(self.kernels), work, self.workers)
-
-
-def kernels_of(kernel: Kernel) -> tuple[Kernel, ...]:
-    """The kernels of a consensus' shards; of any other kernel, itself."""
-    return kernel.kernels if isinstance(kernel, Consensus) else (kernel,)
 
 
 def on_each(shards: int, work: Callable[[int], T], workers: int) -> list[T]:

@@ -1,8 +1,9 @@
 """Kernels: Markov chains that leave the posterior as it is.
 
-Every kernel has the same shape. `start(rng)` gives a State for several chains, `advance(state, steps, rng)` moves
-them all together, so that one pass over the data serves every chain, and returns the new State and the Draws. A
-kernel never changes: tuning makes a new one.
+Every kernel has the same shape. `start(rng)` gives a State for several chains, `tune` finds good proposals,
+`advance(state, steps, rng)` moves all chains together, so that one pass over the data serves every chain, and returns
+the new State and the Draws; `finish` makes draws of the posterior from those of the chains. A kernel never changes:
+tuning makes a new one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.models.glm import GLM
-from tallbayes.sampling.proposals import Named
-from tallbayes.splines.model import MARS
+from tallbayes.data.timing import Phases
+from tallbayes.models.model import Model
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -66,16 +66,39 @@ class Draws(NamedTuple):
         )
 
 
+class Path(NamedTuple):
+    """What chains have left behind when sampling ends."""
+
+    theta: Array  # (chains, draws, p)
+    log_posterior: Array  # (chains, draws)
+    variance: Array  # (chains, draws)
+
+
+class Finished(NamedTuple):
+    """What a kernel makes of it."""
+
+    theta: Array  # (chains, draws, width of the model)
+    sample_stats: dict[str, Array]  # (chains, draws) by name
+    approximation: dict[str, Any]  # what is known of the error, where the kernel is not exact; "said" has it in words
+
+
+class Advance(Protocol):
+    """Moves chains for somebody who tunes a kernel; shards have random numbers of their own."""
+
+    def __call__(self, kernel: Any, state: Any, steps: int, *, streams: Streams | None = None) -> tuple[Any, Draws]:
+        """The new state and the draws."""
+
+
 class Kernel(Protocol):
     """A Markov chain whose stationary distribution is the posterior, if `exact`."""
 
     @property
-    def model(self) -> GLM | MARS:
+    def model(self) -> Model:
         """Whose posterior it is."""
 
     @property
-    def proposal(self) -> Named:
-        """Where its chains may go next."""
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Those of its shards; itself where there are none."""
 
     @property
     def why(self) -> str:
@@ -89,11 +112,32 @@ class Kernel(Protocol):
     def name(self) -> str:
         """What to call it in tables."""
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the updates of a step, where their acceptance is told apart; usually none."""
+
+    @property
+    def warmup(self) -> int:
+        """Draws for tuning and settling, unless a number is given."""
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """Rows of the full data and of the surrogate that were touched so far."""
+
     def start(self, rng: Streams) -> Any:
         """Chains at their starting points."""
 
+    def tune(self, state: Any, draws: int, advance: Advance) -> tuple[Kernel, Any]:
+        """Use so many steps to find good proposals and to settle; the kernel returned is final."""
+
     def advance(self, state: Any, steps: int, rng: Streams) -> tuple[Any, Draws]:
         """Move every chain by so many steps."""
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """Make draws of the posterior from those of the chains, and say how far they may be off."""
+
+    def facts(self) -> dict[str, Any]:
+        """Its surrogate, proposal and subchain, for the result."""
 
 
 def first_log_ratio(log_q: Array | float, proposed: Array, current: Array) -> Array:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.sampling import diagnostics
-from tallbayes.sampling.consensus import kernels_of
-from tallbayes.sampling.kernel import Draws, Kernel, Streams
-from tallbayes.sampling.warmup import tune
+from tallbayes.sampling.kernel import Draws, Kernel, Path, Streams
+from tallbayes.sampling.request import Request
+from tallbayes.sampling.seeds import seeds
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -38,39 +38,57 @@ MOST_DRAWS = 1_000_000  # a chain, where only an ESS was asked for
 class Run:
     """The draws of all chains and what it took to get them."""
 
-    kernel: Kernel
-    theta: Array  # (chains, draws, p)
-    log_posterior: Array  # (chains, draws)
+    kernel: Kernel  # as warm-up has left it
+    state: Any  # of the kernel, after the last draw
+    theta: Array  # (chains, draws, width)
+    sample_stats: dict[str, Array]  # (chains, draws) by name
+    approximation: dict[str, Any]  # what is known of the error, where the kernel is not exact
     acceptance: dict[str, float]
+    moved: float  # share of updates in which a chain moved
     rows_per_draw: float
     surrogate_rows_per_draw: float
-    variance: Array  # (chains, draws) of estimated log-likelihoods
     interrupted: bool
+    seed: int | None
+    phases: Phases
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """How the run went, as plain numbers and texts."""
+        kernel, model = self.kernel, self.kernel.model
+        return {
+            "exact": kernel.exact,
+            "approximation": self.approximation,
+            "method": kernel.name,
+            "why": kernel.why,
+            "acceptance": self.acceptance,
+            "rows_per_draw": self.rows_per_draw,
+            "surrogate_rows_per_draw": self.surrogate_rows_per_draw,
+            "seconds": self.phases.seconds,
+            "rows": model.observations,
+            "distinct_rows": model.rows.size,
+            **kernel.facts(),
+            "seed": self.seed,
+            "interrupted": self.interrupted,
+            "warnings": [],
+            "doubts": [],
+        }
 
 
-def run(
-    kernel: Kernel,
-    draws: int | None,
-    chains: int,
-    seed: int | np.random.SeedSequence | None,
-    warmup: int,
-    phases: Phases,
-    target_ess: float | None = None,
-    progress: bool = True,
-) -> Run:
-    """Warm up, freeze, and draw until there are `draws` a chain or every coefficient has `target_ess`.
+def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
+    """Warm up, freeze, and draw until there are enough draws a chain, or every coefficient has enough effective ones.
 
     Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises.
     """
-    rng = Streams.spawn(seed, chains)
-    most = draws or MOST_DRAWS
-    with _stop_on_interrupt() as stop, _progress_bar(progress, kernel.name) as bar:
+    root, chains, target_ess = seeds(request.seed)[2], request.chains, request.target_ess
+    rng, most = Streams.spawn(root, chains), request.draws or MOST_DRAWS
+    warmup = kernel.warmup if request.warmup is None else request.warmup
+    with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:
         loop = _Loop(rng, stop, bar)
         with phases("warmup"):
             state = kernel.start(rng)
-            loop.begin("warm-up", warmup * len(kernels_of(kernel)))
-            kernel, state = tune(kernel, state, warmup, loop.advance)
-        counted = _Touched(kernel)
+            loop.begin("warm-up", warmup * len(kernel.kernels))
+            kernel, state = kernel.tune(state, warmup, loop.advance)
+        before = kernel.touched
         loop.begin("draws", most)
         parts: list[Draws] = []
         # No coefficient can have the ESS that was asked for before there are about as many draws.
@@ -83,7 +101,7 @@ def run(
             made += len(part.theta)
             if stop.is_set():
                 break
-            if target_ess or (progress and shown.due()):
+            if target_ess or (request.progress and shown.due()):
                 ess = float(np.min(diagnostics.ess(kernel.model.watched(_joined(parts, "theta").swapaxes(0, 1)))))
                 loop.note(f"ESS {ess:,.0f}")
                 shown.done()
@@ -92,16 +110,20 @@ def run(
             look = min(most, made + max(1, made // 4))
     if made == 0:
         raise KeyboardInterrupt
-    full, surrogate = counted.since()
+    full, surrogate = (now - then for now, then in zip(kernel.touched, before, strict=True))
+    path = Path(*(_joined(parts, name).swapaxes(0, 1) for name in Path._fields))
+    found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)
     return Run(
         kernel,
-        _joined(parts, "theta").swapaxes(0, 1),
-        _joined(parts, "log_posterior").swapaxes(0, 1),
+        state,
+        *found,
         _acceptance(kernel, parts),
+        sum(int(part.accepted.sum()) for part in parts) / sum(part.accepted.size for part in parts),
         full / (made * chains),
         surrogate / (made * chains),
-        _joined(parts, "variance").swapaxes(0, 1),
         stop.is_set(),
+        request.seed,
+        phases,
     )
 
 
@@ -126,7 +148,7 @@ class _Loop:
         self.facts["ess"] = text
 
     def advance(
-        self, kernel: Kernel, state: Any, steps: int, stoppable: bool = False, streams: Streams | None = None
+        self, kernel: Kernel, state: Any, steps: int, *, stoppable: bool = False, streams: Streams | None = None
     ) -> tuple[Any, Draws]:
         """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early.
 
@@ -170,27 +192,6 @@ class _NowAndThen:
         self._next = now + max(1.0, 10 * (now - self._asked))
 
 
-@dataclass
-class _Touched:
-    """Rows of the full data and of the surrogate touched since it was made."""
-
-    kernel: Kernel
-
-    def __post_init__(self) -> None:
-        self._before = self._now()
-
-    def _now(self) -> tuple[int, int]:
-        each = kernels_of(self.kernel)
-        surrogates = (getattr(kernel, "surrogate", None) for kernel in each)
-        full = sum(kernel.model.rows.touched for kernel in each)
-        return full, sum(surrogate.touched for surrogate in surrogates if surrogate is not None)
-
-    def since(self) -> tuple[int, int]:
-        """The two counts."""
-        now = self._now()
-        return now[0] - self._before[0], now[1] - self._before[1]
-
-
 def _joined(parts: list[Draws], name: str) -> Array:
     return np.concatenate([getattr(part, name) for part in parts])
 
@@ -200,7 +201,7 @@ def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:
 
     A kernel whose updates are of different kinds names them, and has a share for each.
     """
-    if names := getattr(kernel, "parts", ()):
+    if names := kernel.parts:
         shares = np.mean(np.concatenate([part.screened for part in parts]), axis=(0, 2))
         return dict(zip(names, map(float, shares), strict=True))
     screened = sum(float(part.screened.sum()) for part in parts) / max(1, sum(part.screened.size for part in parts))

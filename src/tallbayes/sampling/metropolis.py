@@ -13,15 +13,17 @@ Reference: W. K. Hastings (1970), "Monte Carlo sampling methods using Markov cha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
-from tallbayes.sampling.kernel import Draws, Streams, decide, first_log_ratio
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, decide, first_log_ratio
 from tallbayes.sampling.proposals import Proposal, Start
+from tallbayes.sampling.warmup import LONG, SHORT, best_steps, tune_steps
 
 Array = NDArray[np.float64]
 
@@ -38,7 +40,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Metropolis:
+class MetropolisKernel:
     """Metropolis-Hastings with any proposal; `initial` draws the starting points."""
 
     model: GLM
@@ -47,6 +49,26 @@ class Metropolis:
     why: str = ""  # it was chosen
     exact = True
     name = "mh"
+    parts = ()
+
+    @property
+    def kernels(self) -> tuple[MetropolisKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def warmup(self) -> int:
+        """See `Kernel`."""
+        return LONG if self.proposal.walks else SHORT
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, 0
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": None, "proposal": self.proposal.name, "subchain": None}
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
@@ -78,3 +100,15 @@ class Metropolis:
                 full.refresh()
             draws.theta[step], draws.log_posterior[step] = theta, full.value + log_prior
         return State(theta, log_prior, full, made), draws
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[MetropolisKernel, State]:
+        """Find the steps that give most effective draws, if the proposal walks."""
+
+        def factor(kernel: MetropolisKernel, seen: Draws) -> Array:
+            return best_steps(np.exp(np.minimum(seen.log_first, 0.0)), kernel.proposal.by_column)
+
+        return tune_steps(self, state, draws, advance, factor)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior."""
+        return Finished(path.theta, {"lp": path.log_posterior}, {})

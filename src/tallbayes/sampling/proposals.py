@@ -7,13 +7,11 @@ each accepted update is reversible to: this is what runs inside a subchain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_density
 
 Array = NDArray[np.float64]
 Generators = list[np.random.Generator]  # one a chain
@@ -27,16 +25,12 @@ class Move(NamedTuple):
     column: int | None = None  # the only coefficient that differs, if it is the same for all chains
 
 
-class Named(Protocol):
-    """Whatever a kernel makes its proposals with."""
+class Proposal(Protocol):
+    """Makes moves for several chains at once, each from its own generator."""
 
     @property
     def name(self) -> str:
         """What it is called in results, and where it is chosen by text."""
-
-
-class Proposal(Named, Protocol):
-    """Makes moves for several chains at once, each from its own generator."""
 
     @property
     def updates(self) -> int:
@@ -45,6 +39,10 @@ class Proposal(Named, Protocol):
     @property
     def by_column(self) -> bool:
         """Whether `propose` moves one coefficient at a time."""
+
+    @property
+    def walks(self) -> bool:
+        """Whether its steps have a length, which warm-up can tune: then it has `scaled(by)`."""
 
     def propose(self, theta: Array, update: int, rng: Generators) -> Move:
         """The given update of a draw."""
@@ -71,6 +69,7 @@ class OneAtATime:
     scales: Array
     name = "one-at-a-time"
     by_column = True
+    walks = True
 
     @property
     def updates(self) -> int:
@@ -95,57 +94,12 @@ class OneAtATime:
         return replace(self, scales=self.scales * by)
 
 
-@dataclass(frozen=True)
-class GroupSweep(OneAtATime):
-    """A random walk on each coefficient and group effect in turn, then log tau from its density given the effects.
-
-    That draw is a proposal like the others: its density cancels the posterior's, so that it is always accepted.
-    """
-
-    scale: ScaleCode = field(kw_only=True)  # prior of tau
-    coefficients: int = field(kw_only=True)
-
-    @property
-    def updates(self) -> int:
-        """One update a coefficient and effect, and one for tau."""
-        return self.scales.size + 1
-
-    def propose(self, theta: Array, update: int, rng: Generators) -> Move:
-        """Move parameter number `update`."""
-        if update < self.scales.size:
-            return super().propose(theta, update, rng)
-        effects, count = theta[:, self.coefficients : -1], theta.shape[1] - self.coefficients - 1
-        squares = (effects**2).sum(1)
-        moved = theta.copy()
-        drawn = [draw_log_scale(self.scale, count, *one) for one in zip(squares, rng, strict=True)]
-        moved[:, -1] = drawn
-        here, there = (
-            np.array([log_density(self.scale, count, *one) for one in zip(squares, points[:, -1], strict=True)])
-            for points in (theta, moved)
-        )
-        return Move(moved, here - there, update)
-
-    def pick(self, theta: Array, rng: Generators) -> Move:
-        """Move a parameter drawn at random for each chain."""
-        updates = [int(generator.integers(self.updates)) for generator in rng]
-        moves = [
-            self.propose(theta[c : c + 1], update, [generator])
-            for c, (update, generator) in enumerate(zip(updates, rng, strict=True))
-        ]
-        return Move(
-            np.concatenate([move.theta for move in moves]), np.array([np.sum(move.log_q) for move in moves], float)
-        )
-
-    def scaled(self, by: float | Array) -> GroupSweep:
-        """The same with the walks' scales multiplied."""
-        return replace(self, scales=self.scales * (by[:-1] if isinstance(by, np.ndarray) and by.ndim else by))
-
-
 class _Block:
     """What proposals that move all coefficients at once have in common."""
 
     updates = 1
     by_column = False
+    walks = False
 
     def propose(self, theta: Array, update: int, rng: Generators) -> Move:
         """Move all coefficients."""
@@ -163,6 +117,7 @@ class RandomWalk(_Block):
     factor: Array
     scale: float
     name = "random-walk"
+    walks = True
 
     def pick(self, theta: Array, rng: Generators) -> Move:
         """Move all coefficients."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.groups.mode import AnyMode
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.mode import AnyMode
 from tallbayes.rows.memory import LogLikelihood, MemoryRows
 
 Array = NDArray[np.float64]
@@ -29,30 +29,30 @@ class SubsampleSurrogate:
     """The log-likelihood of a family on weighted rows."""
 
     def __init__(self, rows: MemoryRows, family: Any, name: str) -> None:
-        self._rows, self._family, self.name = rows, family, name
+        self.rows, self._family, self.name = rows, family, name
 
     @property
     def size(self) -> int:
         """See `Surrogate`."""
-        return self._rows.size
+        return self.rows.size
 
     @property
     def sizes(self) -> Array:
         """See `Surrogate`."""
-        return self._rows.sizes
+        return self.rows.sizes
 
     @property
     def touched(self) -> int:
         """See `Surrogate`."""
-        return self._rows.touched
+        return self.rows.touched
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`."""
-        return np.asarray(self._rows.sum(LogLikelihood(self._family), params))
+        return np.asarray(self.rows.sum(LogLikelihood(self._family), params))
 
     def follow(self, theta: Array, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return self._rows.track(self._family, theta) if by_column else Direct(self.log_likelihood, theta)
+        return self.rows.track(self._family, theta) if by_column else Direct(self.log_likelihood, theta)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Subsample:
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
-        """Draw the subsample."""
+    def build(self, model: Any, mode: AnyMode | None, rng: np.random.Generator) -> SubsampleSurrogate:
+        """Draw the subsample; any model with a family will do."""
         check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
         return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag, str(self))
 
@@ -112,6 +112,11 @@ class Stratified:
 
     def __post_init__(self) -> None:
         _check_size(self.size)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See `columns_of` in `surrogate.py`."""
+        return (self.by,)
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""

@@ -16,25 +16,29 @@ M.-N. Tran, R. Kohn, M. Quiroz and M. Villani (2016), "The block pseudo-marginal
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows import threads
 from tallbayes.rows.urn import draw_lots
 from tallbayes.sampling.estimators import Estimator
-from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.importance import POINTS, seen
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, walk
+from tallbayes.sampling.warmup import LONG, settled
 
 Array = NDArray[np.float64]
 
 BLOCKS = 50
 VARIANCE, BAD = 1.0, 3.0  # of the estimate: with which the posterior is close, and with which it no longer is
+SIZES_TRIED = 3
 FEWEST_ROWS = 20  # that tell their own variance: a few rows that happen to be alike seem to have none
 
 
@@ -52,7 +56,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Subsampling:
+class SubsamplingKernel:
     """Subsampling Metropolis-Hastings with `size` rows a step, in blocks, one of them new."""
 
     model: GLM
@@ -64,6 +68,22 @@ class Subsampling:
     why: str = ""
     exact = False
     name = "subsampling"
+    parts = ()
+    warmup = LONG
+
+    @property
+    def kernels(self) -> tuple[SubsamplingKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, 0
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": None, "proposal": self.proposal.name, "subchain": None}
 
     @property
     def initial(self) -> Independence:
@@ -137,3 +157,23 @@ class Subsampling:
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
         self.model.rows.count(steps * count * self.size)
         return State(np.array([chain.theta for chain in chains]), chains), draws
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[SubsamplingKernel, State]:
+        """Take as many rows as make the variance of the estimate VARIANCE, if that was left open."""
+        kernel, trial = self, draws // (2 * SIZES_TRIED)
+        for _ in range(SIZES_TRIED if trial and self.steered else 0):
+            state, drawn = advance(kernel, state, trial)
+            draws -= trial
+            needed = kernel.size * float(drawn.variance[len(drawn.variance) // 2 :].mean()) / VARIANCE
+            kernel = replace(kernel, size=int(np.clip(needed, FEWEST_ROWS, self.model.rows.total_weight)))
+        return kernel, settled(kernel, state, draws, advance)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """Hold the draws against all rows."""
+        names, variance = self.model.parameters, float(path.variance.mean())
+        with phases("checking"):
+            errors = seen(path.theta, self.model.log_posterior, POINTS, rng)
+        facts = {"estimator": self.estimator.name, "size": self.size, "blocks": self.blocks, "variance": variance}
+        said = {"said": [self.told(variance), errors.said(names)]}
+        known = {"log_likelihood_variance": path.variance}
+        return Finished(path.theta, known, said | facts | errors.facts(names))

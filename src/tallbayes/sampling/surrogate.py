@@ -6,13 +6,12 @@ A surrogate is chosen by a small description (`Subsample(10_000)`, `Taylor()`) a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.groups.mode import AnyMode
-from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
 
 Array = NDArray[np.float64]
@@ -47,10 +46,14 @@ class Surrogate(Protocol):
 class Description(Protocol):
     """Says which surrogate to build."""
 
-    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> Surrogate:
-        """Build it once, before sampling."""
+    def build(self, model: Any, mode: Any, rng: np.random.Generator) -> Surrogate:
+        """Build it once, before sampling; `mode` is None where the model has no use for one."""
 
 
+AnySurrogate = Description | Callable[[Array], float]
+
+
+@dataclass(frozen=True)
 class Custom:
     """A surrogate from any function of one parameter vector.
 
@@ -59,17 +62,28 @@ class Custom:
     array([-0.5, -2. ])
     """
 
+    function: Callable[[Array], float]
     size = 0
     sizes = np.zeros(1)
     touched = 0
 
-    def __init__(self, function: Callable[[Array], float]) -> None:
-        self._function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
+    @property
+    def name(self) -> str:
+        """See `Surrogate`."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def build(self, model: Any, mode: Any, rng: np.random.Generator) -> Custom:
+        """There is nothing to build."""
+        if not model.whole:
+            raise ValueError(
+                "a function of the parameters is a surrogate for all rows, not for a shard's; describe one, such as "
+                "tb.Subsample(5_000)"
+            )
+        return self
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`. What is not finite would shut chains out of where the posterior is positive."""
-        values = np.array([float(self._function(theta)) for theta in params])
+        values = np.array([float(self.function(theta)) for theta in params])
         if not np.isfinite(values).all():
             worst = int(np.argmin(np.isfinite(values)))
             raise ValueError(
@@ -83,15 +97,23 @@ class Custom:
         return Direct(self.log_likelihood, theta)
 
 
-def build(
-    chosen: Description | Callable[[Array], float], model: GLM, mode: AnyMode, rng: np.random.Generator
-) -> Surrogate:
-    """The surrogate that a description, or any function of the parameters, stands for."""
+def described(chosen: AnySurrogate) -> Description:
+    """The description itself, or that of a function of the parameters."""
     if hasattr(chosen, "build"):
-        return chosen.build(model, mode, rng)
+        return chosen
     if callable(chosen):
         return Custom(chosen)
     raise TypeError(
         f"surrogate must be tb.Taylor, tb.CaseControl, tb.Subsample, tb.Stratified or a function of the parameters, "
         f"not {type(chosen).__name__}"
     )
+
+
+def columns_of(chosen: AnySurrogate | None) -> tuple[str, ...]:
+    """Columns of the data that a surrogate needs besides those of the formula; a user's own may name some or none."""
+    return tuple(getattr(chosen, "columns", ()))
+
+
+def is_close(surrogate: Surrogate) -> bool:
+    """Whether it is so close to the log-likelihood that long subchains pay; a user's own need not say so."""
+    return bool(getattr(surrogate, "close", False))

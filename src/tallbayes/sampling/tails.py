@@ -21,7 +21,7 @@ from tallbayes.models.priors import Prior
 from tallbayes.sampling import shape as shapes
 
 if TYPE_CHECKING:
-    from tallbayes.sampling.thinned import Thinned
+    from tallbayes.sampling.thinned import ThinnedKernel
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ def tail_powers(prior: Prior, factor: Array) -> Array:
     return np.asarray(np.where(factor != 0, powers[:, None], np.inf).min(0))
 
 
-def warn_of_tails(kernel: Thinned, rng: np.random.Generator) -> None:
+def warn_of_tails(kernel: ThinnedKernel, rng: np.random.Generator) -> None:
     """Warn of coefficients whose tails the proposals do not reach."""
     names = [repr(kernel.model.coefficients[j]) for j in unreached(kernel, rng)]
     if names:
@@ -50,7 +50,7 @@ def warn_of_tails(kernel: Thinned, rng: np.random.Generator) -> None:
         )
 
 
-def unreached(kernel: Thinned, rng: np.random.Generator) -> list[int]:
+def unreached(kernel: ThinnedKernel, rng: np.random.Generator) -> list[int]:
     """The coefficients along which the posterior has mass far above the density of the proposals.
 
     Looked at is each coefficient alone, and with all others following it as the Gaussian has it. Those that flat
@@ -71,7 +71,7 @@ def unreached(kernel: Thinned, rng: np.random.Generator) -> list[int]:
     top, found = float(model.log_posterior(mode.theta[None])[0]), set[int]()
     distance = shapes.REACH
     for _ in range(DOUBLED):
-        z = np.linalg.solve(mode.factor, (distance * rays).T).T
+        z = np.ascontiguousarray(np.linalg.solve(mode.factor, (distance * rays).T).T)
         heights = model.log_posterior(mode.theta + distance * rays) - top
         excess = heights + top - shapes.log_densities(kernel.target.shape, z) - usual
         mass = heights + math.log(distance)
@@ -83,7 +83,7 @@ def unreached(kernel: Thinned, rng: np.random.Generator) -> list[int]:
     return sorted(found)
 
 
-def _log_excess(kernel: Thinned, z: Array) -> Array:
+def _log_excess(kernel: ThinnedKernel, z: Array) -> Array:
     """Log of the posterior over the density of the proposals."""
     theta = kernel.mode.theta + z @ kernel.mode.factor.T
     return np.asarray(kernel.model.log_posterior(theta) - shapes.log_densities(kernel.target.shape, z))

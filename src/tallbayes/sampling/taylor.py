@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
-from tallbayes.groups.mode import AnyMode
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
-from tallbayes.models.mode import Mode
+from tallbayes.models.mode import AnyMode
 from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
 
 Array = NDArray[np.float64]
@@ -41,15 +40,14 @@ class Taylor:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
         """Choose the rows, if any; the expansion itself is the mode's."""
-        if not isinstance(mode, Mode):
-            raise ValueError("tb.Taylor is for models without group terms; with them, use method='thinned'")
-        plain = TaylorSurrogate(mode.theta, mode.log_likelihood, mode.gradient, mode.curvature)
+        dense = mode.dense
+        plain = TaylorSurrogate(dense.theta, dense.log_likelihood, dense.gradient, dense.curvature)
         if self.remainders == 0:
             return plain
-        radius = RADIUS + mode.theta.size**0.5
-        remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+        radius = RADIUS + dense.theta.size**0.5
+        remainders = model.rows.remainders(model.family.tag, dense.theta, dense.factor)
         rows = model.rows.sample(self.remainders, rng, weight=remainders.weighted(remainders.bounds(radius)))
-        return CorrectedTaylor(plain, rows, model.family.tag, mode.precision, radius)
+        return CorrectedTaylor(plain, rows, model.family.tag, dense.precision, radius)
 
 
 class TaylorSurrogate:
@@ -59,6 +57,7 @@ class TaylorSurrogate:
     size = 0
     sizes = np.zeros(1)
     touched = 0
+    close = True
 
     def __init__(self, theta: Array, value: float, gradient: Array, curvature: Array) -> None:
         self.theta, self._value, self._gradient, self._curvature = theta, value, gradient, curvature
@@ -75,6 +74,8 @@ class TaylorSurrogate:
 
 class CorrectedTaylor:
     """The expansion over all rows plus the remainders of a few: their log-likelihood minus their own expansion."""
+
+    close = True
 
     def __init__(self, plain: TaylorSurrogate, rows: MemoryRows, family: Tag, metric: Array, radius: float) -> None:
         self._plain, self._rows, self._request = plain, rows, LogLikelihood(family)

@@ -33,17 +33,18 @@ convergence rate guarantees".
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows import threads
 from tallbayes.rows.urn import Pool, Urn
-from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence
 from tallbayes.sampling.shape import draws
 from tallbayes.sampling.thinned_loop import (
@@ -57,9 +58,16 @@ from tallbayes.sampling.thinned_loop import (
     Target,
     advance,
     always_remainders,
+    distance_bound,
 )
+from tallbayes.sampling.warmup import settled
 
 Array = NDArray[np.float64]
+
+BEYOND = np.array([3.0, 5.0, 9.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
+WARMUP = 200  # draws
+SHORTER = (1.0, 0.6, 0.35, 0.2, 0.12)  # steps of autoregressive proposals that are tried
+STEP_COST = 10  # what a step costs besides its rows, in rows
 
 
 class _Chain(NamedTuple):
@@ -79,7 +87,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Thinned:
+class ThinnedKernel:
     """The thinned second stage, for the expansion of a model's log-likelihood at its mode."""
 
     model: GLM
@@ -91,16 +99,27 @@ class Thinned:
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
+    parts = ()
+    warmup = WARMUP
+
+    @property
+    def kernels(self) -> tuple[ThinnedKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, 0
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": None, "proposal": self.moves.name, "subchain": None}
 
     @property
     def initial(self) -> Independence:
         """Where chains start."""
         return Independence(self.mode.center, self.mode.factor)
-
-    @property
-    def proposal(self) -> Moves:
-        """The mixture of proposals."""
-        return self.moves
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the surrogate; far apart where the posterior may have long tails."""
@@ -197,6 +216,50 @@ class Thinned:
             record[rest] = value - self.mode.log_likelihood - quadratic - record[always]
         record["log_ratio"] += record["new_rest"] - record["rest"]
         record["stage"] = DECIDE
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[ThinnedKernel, State]:
+        """Try shorter and shorter autoregressive steps while they give more effective draws for the rows touched.
+
+        Where the surrogate is good, independent proposals are best by far; shorter steps are for posteriors that it
+        does not fit. A chain whose squared jumps are a share e of those of independent draws has a lag-one correlation
+        of 1 - e and at best e / (2 - e) effective draws a step. On posteriors that are hard to fit, half of that was
+        seen; and with independent proposals, which stay for long where the surrogate is too low, about e^3.
+        """
+        trial = draws // (2 * len(SHORTER))
+        best, chosen = 0.0, self
+        pairs = np.random.default_rng(0).standard_normal((2, 500, self.mode.theta.size))
+        # Only independent proposals reach long tails and further modes, whatever a short trial near one mode says.
+        tried_steps = SHORTER[:1] if self.mode.flat or self.mode.others else SHORTER
+        for step in tried_steps if trial else ():
+            tried = replace(self, moves=self.moves._replace(step=step))
+            here = state.theta
+            state, seen = advance(tried, state, trial)
+            draws -= trial
+            whitened = np.linalg.solve(
+                self.mode.factor, np.diff(seen.theta, axis=0, prepend=here[None]).reshape(-1, here.shape[1]).T
+            )
+            share = min(1.0, float((whitened**2).mean()) / 2)
+            effective = share**3 if step == 1.0 else 0.5 * share / (2 - share)
+            # Rows are drawn ahead, so what a short trial touched says little; what is to be expected is known.
+            moved = (1 - step**2) ** 0.5 * pairs[0] + step * pairs[1]
+            rows = self.target.always.y.size + self.target.total * typical_spread(np.stack([pairs[0], moved]))
+            efficiency = effective / (rows + STEP_COST)
+            if efficiency <= best:
+                break
+            best, chosen = efficiency, tried
+        return chosen, settled(chosen, state, draws, advance)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior; nobody has looked at all rows, so its density is not known."""
+        return Finished(path.theta, {}, {})
+
+
+def typical_spread(points: Array) -> float:
+    """The mean of B over pairs of points (2, pairs, p), those apart that no ball would hold."""
+    here, there = np.linalg.norm(points, axis=2)
+    held = np.maximum(here, there) <= points.shape[2] ** 0.5 + BEYOND[-1]
+    bounds = distance_bound.py_func(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
+    return float(bounds.mean()) if bounds.size else 0.0
 
 
 def refuse(why: int) -> None:

@@ -22,20 +22,18 @@ from tallbayes.rows.urn import Pool
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers, warn_of_tails
-from tallbayes.sampling.thinned import Thinned, no_rows
+from tallbayes.sampling.thinned import BEYOND, ThinnedKernel, no_rows, typical_spread
 from tallbayes.sampling.thinned_loop import (
     Always,
     Moves,
     Target,
     always_remainders,
-    distance_bound,
     prior_corrections,
     weighted_remainders,
 )
 
 Array = NDArray[np.float64]
 
-BEYOND = np.array([3.0, 5.0, 9.0, 24.0])  # how much the ball's radius may exceed sqrt(p)
 WALK_SHARE, WALK_SCALE = 0.05, 2.0  # of proposals that walk along one axis, and how far
 DF = 5  # of heavy-tailed proposals
 LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
@@ -99,7 +97,7 @@ class Outlook(NamedTuple):
 class Setup(NamedTuple):
     """A kernel, and what is expected of it."""
 
-    kernel: Thinned
+    kernel: ThinnedKernel
     plan: Plan
     outlook: Outlook
 
@@ -157,15 +155,7 @@ def _moved_by_flat_axes(model: GLM, mode: Mode) -> NDArray[np.intp]:
     return moved if moved.size <= max(FEW_MOVED, SHARE_MOVED * model.rows.size) else moved[:0]
 
 
-def typical_spread(points: Array) -> float:
-    """The mean of B over pairs of points (2, pairs, p), those apart that no ball would hold."""
-    here, there = np.linalg.norm(points, axis=2)
-    held = np.maximum(here, there) <= points.shape[2] ** 0.5 + BEYOND[-1]
-    bounds = distance_bound.py_func(here, there, np.linalg.norm(points[0] - points[1], axis=1))[held]
-    return float(bounds.mean()) if bounds.size else 0.0
-
-
-def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
+def judge(kernel: ThinnedKernel, rng: np.random.Generator) -> Outlook:
     """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails.
 
     Tails are looked at far out along each coefficient and along random directions, and among the proposals themselves:
@@ -189,7 +179,7 @@ def judge(kernel: Thinned, rng: np.random.Generator) -> Outlook:
     return Outlook(float(weights @ accept / weights.sum()), float(values[worst] - np.median(near)), farthest)
 
 
-def log_weights(kernel: Thinned, pool: Pool, z: Array) -> Array:
+def log_weights(kernel: ThinnedKernel, pool: Pool, z: Array) -> Array:
     """log p / p* at each z, estimated from a pool.
 
     The pool's rows were drawn in proportion to their bounds, so the mean of R / c over them, times the total of the
@@ -226,7 +216,7 @@ def prior_profile(prior: Array, axes: Array) -> Array:
     return corrections(prior, steps.reshape(-1, axes.shape[1])).reshape(steps.shape[:2])
 
 
-def see_shape(kernel: Thinned, rng: np.random.Generator) -> Shape:
+def see_shape(kernel: ThinnedKernel, rng: np.random.Generator) -> Shape:
     """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others.
 
     Along flat directions, where much depends on it, all rows are looked at.
@@ -292,7 +282,7 @@ def _build(
     shape: Shape,
     moved: NDArray[np.intp],
     rng: np.random.Generator,
-) -> Thinned:
+) -> ThinnedKernel:
     """The kernel for a plan; the bounds of some rows are checked."""
     rows, p = model.rows, mode.theta.size
     bounds = remainders.bounds(plan.radius)
@@ -305,7 +295,7 @@ def _build(
     limit = pass_cost(rows.size, p) / event_cost(p)
     target = _target(model, mode, chosen, flat, urn.total, plan.radius, limit, shape)
     ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
-    kernel = Thinned(model, mode, target, urn if urn.rows else None, moves, ahead)
+    kernel = ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
     drawn = kernel.urn.rows if kernel.urn else 0
     require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always.y.size)
     return kernel

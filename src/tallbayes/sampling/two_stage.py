@@ -22,17 +22,28 @@ B. K. Mallick, "Two-Stage Metropolis-Hastings for Tall Data".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
-from tallbayes.sampling.kernel import Draws, Streams, decide, first_log_ratio, second_log_ratio
+from tallbayes.sampling.kernel import (
+    Advance,
+    Draws,
+    Finished,
+    Path,
+    Streams,
+    decide,
+    first_log_ratio,
+    second_log_ratio,
+)
 from tallbayes.sampling.metropolis import REFRESH
 from tallbayes.sampling.proposals import Proposal, Start
 from tallbayes.sampling.surrogate import Surrogate
+from tallbayes.sampling.warmup import LONG, SHORT, best_screened_steps, best_steps, tune_steps
 
 Array = NDArray[np.float64]
 
@@ -48,7 +59,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TwoStage:
+class TwoStageKernel:
     """Two-stage Metropolis-Hastings with `subchain` stage-1 steps before each stage 2 (None: after each update)."""
 
     model: GLM
@@ -59,6 +70,26 @@ class TwoStage:
     why: str = ""  # it was chosen
     exact = True
     name = "two-stage"
+    parts = ()
+
+    @property
+    def kernels(self) -> tuple[TwoStageKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def warmup(self) -> int:
+        """See `Kernel`."""
+        return LONG if self.proposal.walks else SHORT
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, self.surrogate.touched
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": self.surrogate.name, "proposal": self.proposal.name, "subchain": self.subchain}
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
@@ -129,6 +160,21 @@ class TwoStage:
             state.full.accept(theta, column, kept, value[accepted[chains]])
             state.surrogate.accept(theta, column, kept, surrogate_value[kept])
             state.theta[kept], state.log_prior[kept] = theta[kept], log_prior[kept]
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[TwoStageKernel, State]:
+        """Find the steps that give most effective draws for the rows touched, if the proposal walks."""
+
+        def factor(kernel: TwoStageKernel, seen: Draws) -> Array:
+            by_column = kernel.proposal.by_column
+            if kernel.subchain is not None:
+                return best_steps(seen.screened, by_column)
+            return best_screened_steps(seen, by_column, kernel.surrogate.sizes, kernel.model.rows.sizes)
+
+        return tune_steps(self, state, draws, advance, factor)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior."""
+        return Finished(path.theta, {"lp": path.log_posterior}, {})
 
 
 class _Screened(NamedTuple):

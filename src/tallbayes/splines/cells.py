@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.partition import Partition
-from tallbayes.splines.sheet import Sheet
+from tallbayes.splines.sheet import Sheet, Sheets
 
 Array = NDArray[np.float64]
 
@@ -38,6 +40,19 @@ class Cells:
         for name, value in (("count", self.count), ("pairs", self.pairs)):
             if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value > 0):
                 raise ValueError(f"{name} must be a positive whole number, not {value!r}")
+
+    def build(self, model: MARS, mode: Any, rng: np.random.Generator) -> Sheets:
+        """Cut the space into cells; the first reference is a spline without any basis."""
+        if not isinstance(model, MARS):
+            raise TypeError("tb.Cells is a surrogate for splines (tb.MARS); use tb.Taylor() or another one here")
+        partition = model.rows.partition(self.count, self.pairs, int(rng.integers(2**31)))
+        return Sheets(str(self), (at_reference(model, partition, model.nothing[None]),), partition)
+
+
+def at_reference(model: MARS, partition: Partition, theta: Array, power: float = 1.0) -> Sheet:
+    """Cells where the reference is the mean of the splines of some parameter vectors (several, width)."""
+    reference = splines(theta, model.most)
+    return sheet_at(partition, model.rows.mean_spline(reference), reference.mean, power)
 
 
 def sheet_at(partition: Partition, eta: Array, reference: Callable[[Array], Array], power: float = 1.0) -> Sheet:

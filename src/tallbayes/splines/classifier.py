@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tallbayes.fit import sample
-from tallbayes.sampling.methods import AnySurrogate, fresh_seed, make_kernel
+from tallbayes.results.sample import sample
+from tallbayes.sampling.methods import Method
+from tallbayes.sampling.seeds import fresh_seed
 from tallbayes.splines.model import MARS
 from tallbayes.splines.result import MARSFit
 
@@ -21,10 +22,10 @@ Array = NDArray[np.float64]
 class MARSClassifier(ClassifierMixin, BaseEstimator):
     """Two classes told apart by a Bayesian spline; probabilities are averaged over its posterior.
 
-    `max_interaction`, `max_bases` and `reference` are those of `tb.MARS`, `method`, `surrogate` and `subchain` those of
-    `tb.make_kernel`, `draws`, `chains` and `warmup` those of `tb.sample`. `random_state` seeds it: a whole number, a
-    RandomState, or None for a new seed each time. After fitting, `fit_` is the whole posterior, a `tb.MARSFit`, and
-    `feature_importances_` has each variable's share of the effects on the log-odds.
+    `max_interaction`, `max_bases` and `reference` are those of `tb.MARS`; `method`, `draws`, `chains` and `warmup` are
+    those of `tb.sample`. `random_state` seeds it: a whole number, a RandomState, or None for a new seed each time.
+    After fitting, `fit_` is the whole posterior, a `tb.MARSFit`, and `feature_importances_` has each variable's share
+    of the effects on the log-odds.
 
     >>> from tallbayes.splines.classifier import MARSClassifier
     >>> X = np.random.default_rng(0).random((300, 2))
@@ -39,9 +40,7 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
         max_interaction: int = 3,
         max_bases: int = 20,
         reference: int = 2_000,
-        method: str = "auto",
-        surrogate: AnySurrogate | None = None,
-        subchain: int | None = None,
+        method: str | Method = "auto",
         draws: int = 500,
         chains: int = 4,
         warmup: int | None = None,
@@ -52,8 +51,6 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
         self.max_bases = max_bases
         self.reference = reference
         self.method = method
-        self.surrogate = surrogate
-        self.subchain = subchain
         self.draws = draws
         self.chains = chains
         self.warmup = warmup
@@ -88,9 +85,8 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
             names=names,
             seed=seed,
         )
-        kernel = make_kernel(model, self.method, surrogate=self.surrogate, subchain=self.subchain, seed=seed)
         self.fit_: MARSFit = sample(  # type: ignore[assignment]
-            kernel, self.draws, self.chains, seed, warmup=self.warmup, progress=self.progress
+            model, self.method, self.draws, self.chains, seed, warmup=self.warmup, progress=self.progress
         )
         return self
 

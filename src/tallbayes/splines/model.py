@@ -21,6 +21,7 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
+from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
@@ -94,7 +95,6 @@ class MARS:
         with phases("design"):
             x, y = self._read(formula, data, names)
             self.rows = MemoryRows(x, y)
-            self.rows.touched = 0
         self.observations, self.most, self.memory = y.size, int(max_bases), memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
@@ -122,26 +122,27 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, list(parsed.columns))
+            frame = read(data, parsed.columns)
             check(frame)
-            self.formula, x, y = Formula.learn_checked(formula, frame)
+            self.formula, x, y = Formula.learn_checked(parsed, frame)
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
-            x, names, outcome = x[kept], [self.formula.coefficients[j] for j in kept], self.formula.outcome
+            x, outcome, self.named = x[kept], self.formula.outcome, True
+            self.names = tuple(self.formula.coefficients[j] for j in kept)
         else:
             if names is None and hasattr(formula, "columns"):
                 names = list(formula.columns)
             x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
-        if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
-            raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
-        self.named = names is not None
-        self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
-        if not len(self.names) == len(set(self.names)) == len(x):
-            raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
-        for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
-            if not np.isfinite(values.sum()):
-                raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            self.named = names is not None
+            if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
+                raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
+            self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
+            if not len(self.names) == len(set(self.names)) == len(x):
+                raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
+            for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
+                if not np.isfinite(values.sum()):
+                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
         self.family = Bernoulli()
         self.family.check(y, outcome)
         return x, y
@@ -163,13 +164,36 @@ class MARS:
                 stacklevel=3,
             )
 
+    @property
+    def setup(self) -> Any:
+        """How methods make kernels for it."""
+        from tallbayes.splines.setup import SplineSetup  # here, since kernels need the model
+
+        return SplineSetup
+
+    def variables(self, theta: Array) -> Variables:
+        """What is followed of each draw (chain, draw, width): k, lambda, and the log-odds of a few rows."""
+        axes, log_odds = ("chain", "draw"), self._log_odds(theta)
+        found = {"bases": (axes, theta[..., 0].astype(np.intp)), "precision": (axes, theta[..., 1])}
+        return found | {"log_odds": ((*axes, "point"), log_odds)}, {}
+
+    def result(self, run: Sampled) -> Result:
+        """The splines of all draws, and what they say about variables."""
+        from tallbayes.splines.result import spline_result  # here, since results need the model
+
+        with run.phases("effects"):
+            return spline_result(self, run)
+
+    def _log_odds(self, theta: Array) -> Array:
+        return splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
+
     def watched(self, theta: Array) -> Array:
         """What convergence is judged by, from draws (chain, draw, width): lambda, the log-odds of a few rows, and k.
 
         But k does not count where it never changes: a chain may well stay at the largest.
         """
-        log_odds = splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
-        return np.concatenate([theta[..., int(np.ptp(theta[..., 0]) == 0) : 2], log_odds], axis=2)
+        first = int(np.ptp(theta[..., 0]) == 0)
+        return np.concatenate([theta[..., first:2], self._log_odds(theta)], axis=2)
 
     @property
     def nothing(self) -> Array:

@@ -7,13 +7,14 @@ different basis once.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from tallbayes.results.fit import Fit, example
+from tallbayes.models.model import Result, Sampled
+from tallbayes.results.fit import Fit, enumerated, example, fit_of
 from tallbayes.results.predict import as_table, check_interval, evenly_spaced, summarise
 from tallbayes.rows.calibration import calibrate
 from tallbayes.sampling import diagnostics
@@ -62,6 +63,9 @@ class MARSFit(Fit):
     'x0'
     """
 
+    kind: ClassVar[str] = "mars"
+    datasets: ClassVar[dict[str, str]] = {"splines": "splines", "table": "constant_data"}
+
     def __init__(self, *, splines: xr.Dataset, table: xr.Dataset, **parts: Any) -> None:
         super().__init__(**parts)
         self.splines, self.table = splines, table
@@ -70,6 +74,16 @@ class MARSFit(Fit):
     def variables(self) -> tuple[str, ...]:
         """Names of the variables."""
         return tuple(str(name) for name in self.table["variable"].values)
+
+    @property
+    def _model(self) -> str:
+        """What was fitted, in two words."""
+        return "Bayesian MARS"
+
+    @property
+    def _title(self) -> str:
+        """The formula, or the variables."""
+        return self.formula.text if self.formula is not None else f"Splines of {enumerated(self.variables)}"
 
     @property
     def coefficients(self) -> tuple[str, ...]:
@@ -212,11 +226,16 @@ class MARSFit(Fit):
         values = np.unique(quantiles)
         return values if values.size <= FEW else np.linspace(quantiles[1], quantiles[-2], GRID)
 
-    def _others(self) -> dict[str, xr.Dataset]:
-        return {"splines": self.splines, "constant_data": self.table}
+    def _effects(self) -> list[str]:
+        from tallbayes.splines.report import spline_section
 
-    def _state(self) -> dict[str, Any]:
-        return super()._state() | {"kind": "mars"}
+        return [spline_section(self)]
+
+    def _advice(self) -> list[str]:
+        return [
+            "Chains of splines take long to meet: a longer warm-up helps most (warmup=2000). Predictions agree well "
+            "before the splines do; compare those of single chains."
+        ]
 
     @property
     def _shown(self) -> int:
@@ -233,10 +252,9 @@ class MARSFit(Fit):
         return f"{super()._repr_html_()}\n{self.importance().round(3).to_html()}"
 
 
-def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, Any], seed: int | None) -> MARSFit:
-    """The fit of draws (chain, draw, width)."""
-    import xarray as xr
-
+def spline_result(model: MARS, run: Sampled) -> Result:
+    """What is told of draws (chain, draw, width)."""
+    theta = run.theta
     chains, draws = theta.shape[:2]
     every = splines(theta, model.most)
     live = np.arange(model.most) < every.sizes[:, None]
@@ -247,14 +265,9 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
     means = np.empty((len(bases), SUBSETS))
     subset_means(model.reference.x, bases, means)
     some = every.some(evenly_spaced(KEPT, every.sizes.size))
-    effects = total_effects(some, model.reference, np.random.default_rng(seed))
+    effects = total_effects(some, model.reference, np.random.default_rng(run.seed))
     averaged = every.some(evenly_spaced(AVERAGED, every.sizes.size))
     axes = ("chain", "draw")
-    posterior = {
-        "bases": (axes, every.sizes.reshape(chains, draws)),
-        "precision": (axes, theta[..., 1]),
-        "log_odds": ((*axes, "point"), every.each(model.points).reshape(chains, draws, -1)),
-    }
     drawn = {
         "beta": ((*axes, "term"), beta.reshape(chains, draws, -1)),
         "basis": ((*axes, "slot"), basis.reshape(chains, draws, -1)),
@@ -266,16 +279,13 @@ def mars_fit(model: MARS, theta: Array, log_likelihood: Array, stats: dict[str, 
         "points": (("point", "variable"), model.points.T),
         "effects": (("kept", "variable"), effects),
     }
-    coordinates = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    return MARSFit(
-        posterior=xr.Dataset(posterior, coordinates),
-        sample_stats=xr.Dataset({"total_log_likelihood": (axes, log_likelihood)}, coordinates),
-        stats=stats | {"named": model.named},
-        formula=model.formula,
-        splines=xr.Dataset(drawn, coordinates),
-        table=xr.Dataset(table, {"variable": list(model.names), "part": list(PARTS)}),
-        calibration=calibrate(model.rows.by_spline(averaged), model.family),
-    )
+    others = {
+        "formula": model.formula,
+        "splines": (drawn, {"chain": np.arange(chains), "draw": np.arange(draws)}),
+        "table": (table, {"variable": list(model.names), "part": list(PARTS)}),
+        "calibration": calibrate(model.rows.by_spline(averaged), model.family),
+    }
+    return Result("mars", model.variables(theta), run.sample_stats, run.stats | {"named": model.named}, others)
 
 
 def _quantiles(reference: Reference) -> Array:
@@ -307,7 +317,21 @@ def example_mars(seed: int = 0) -> MARSFit:
         draw[7:].reshape(4, WIDTH)[:size] = rng.choice(bases)[:size]
     facts = {"method": "two-stage reversible jump", "rows": 200, "distinct_rows": 200, "rows_per_draw": 200.0}
     stats = example(seed, chains=1, draws=1).stats | facts
-    return mars_fit(model, theta, rng.normal(-100, 2, (2, 40)), stats, seed)
+    known = {"total_log_likelihood": rng.normal(-100, 2, (2, 40))}
+    fit = fit_of(spline_result(model, _Example(theta, known, stats, seed)))
+    assert isinstance(fit, MARSFit)
+    return fit
+
+
+class _Example(NamedTuple):
+    """A run that nobody has made."""
+
+    theta: Array
+    sample_stats: dict[str, Array]
+    stats: dict[str, Any]
+    seed: int
+    phases: Any = None
+    kernel: Any = None
 
 
 def _basis(x: Array, knots: dict[int, float]) -> Array:

@@ -31,14 +31,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
-from tallbayes.sampling.kernel import Draws, Streams
-from tallbayes.sampling.proposals import Named
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.splines.model import MARS
 from tallbayes.splines.reversible_jump_loop import (
     BIRTH,
@@ -58,6 +58,7 @@ from tallbayes.splines.reversible_jump_loop import (
 )
 from tallbayes.splines.sheet import Sheet, Sheets
 from tallbayes.splines.track import SplineTrack, Terms
+from tallbayes.splines.warmup import tune_cells, tune_walk
 
 Array = NDArray[np.float64]
 
@@ -97,12 +98,8 @@ class _Tried(NamedTuple):
     passed: float = 1.0  # share of moves that the sheet let pass
 
 
-class _How(NamedTuple):
-    name: str
-
-
 @dataclass(frozen=True)
-class ReversibleJump:
+class ReversibleJumpKernel:
     """Reversible jump with `subchain` moves on a sheet before all rows decide; 0: all rows decide on each move.
 
     A step makes so many `rounds` of that. The posterior is that of the likelihood to a `power`, which is less than one
@@ -116,8 +113,10 @@ class ReversibleJump:
     rounds: int = 1
     power: float = 1.0
     steered: bool = False  # whether warm-up may change the length of subchains
+    initial: Array | None = None  # (chains, width) where chains start, if not where a pilot brings them
     why: str = ""
     exact = True
+    parts = ()
 
     @property
     def name(self) -> str:
@@ -125,12 +124,29 @@ class ReversibleJump:
         return "two-stage reversible jump" if self.subchain else "reversible jump"
 
     @property
-    def proposal(self) -> Named:
-        """How coefficients are proposed."""
-        return _How("random-walk" if self.law.walk > 0 else "informed")
+    def kernels(self) -> tuple[ReversibleJumpKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def warmup(self) -> int:
+        """See `Kernel`."""
+        return 1_000 if self.surrogate.partition is not None else 300
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, self.surrogate.touched
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`; the proposal is that of coefficients."""
+        proposal = "random-walk" if self.law.walk > 0 else "informed"
+        surrogate = self.surrogate.name if self.subchain else None
+        return {"surrogate": surrogate, "proposal": proposal, "subchain": self.subchain}
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
-        """Chains at `theta`, or where moves on the reference rows alone have brought them."""
+        """Chains at `theta` or `initial`, or where moves on the reference rows alone have brought them."""
+        theta = self.initial if theta is None else theta
         theta = np.stack([self._pilot(one) for one in rng.first]) if theta is None else np.array(theta, dtype=float)
         full = self.model.rows.track_splines(len(theta), self.model.most, self.model.memory)
         state = State(theta, (), full, 0, np.zeros((len(theta), KINDS, 2), np.int64))
@@ -247,6 +263,15 @@ class ReversibleJump:
         if accepted and not found.terms.none:
             full.accept(chain, value)
         return accepted
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[ReversibleJumpKernel, State]:
+        """Find a surrogate to stay with, the length of subchains and the step of walks; see `warmup.py`."""
+        find = tune_walk if self.surrogate.partition is None else tune_cells
+        return find(self, state, draws, advance)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior; of each the log-likelihood is known."""
+        return Finished(path.theta, {"total_log_likelihood": path.log_posterior}, {})
 
 
 def _on(sheet: Sheet, law: Law, theta: Array) -> Place:

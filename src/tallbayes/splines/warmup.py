@@ -9,22 +9,23 @@ a subchain, it is 2 Phi(-sqrt(kappa L) / 2), and the best L has most accepted mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from tallbayes.sampling.kernel import Draws
-from tallbayes.splines.reversible_jump import ReversibleJump, State
+from tallbayes.sampling.kernel import Advance, Draws
+from tallbayes.sampling.warmup import settled
+from tallbayes.splines.cells import at_reference
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
-from tallbayes.splines.reversible_jump_setup import at_reference
 from tallbayes.splines.sheet import Sheets
 
+if TYPE_CHECKING:
+    from tallbayes.splines.reversible_jump import ReversibleJumpKernel, State
+
 Array = NDArray[np.float64]
-Advance = Callable[..., tuple[Any, Draws]]  # (kernel, state, steps) -> (state, draws)
 
 FIRST = 2_000  # rows that the first likelihood is worth
 RISING = 0.6  # share of the warm-up until the power is one
@@ -36,22 +37,23 @@ PASS, CALL = 3.5, 250_000  # what a decision costs a row, and besides, in units 
 WALKS, TRIALS = 0.3, 8  # acceptance that random walks should have, and how often their step is changed
 
 
-def tune_splines(kernel: ReversibleJump, state: State, draws: int, advance: Advance) -> tuple[ReversibleJump, State]:
-    """Use `draws` steps; the kernel returned is final."""
-    if kernel.surrogate.partition is not None:
-        return _tune_cells(kernel, state, draws, advance)
+def tune_walk(
+    kernel: ReversibleJumpKernel, state: State, draws: int, advance: Advance
+) -> tuple[ReversibleJumpKernel, State]:
+    """Use `draws` steps to find the step of random walks, if there are any; the kernel returned is final."""
     trial = draws // (2 * TRIALS) if kernel.law.walk > 0 else 0
     for _ in range(TRIALS if trial else 0):
         before = state.tally
         state, _ = advance(kernel, state, trial)
         draws -= trial
         kernel = _rescaled(kernel, before, state.tally)
-    if draws > 0:
-        state, _ = advance(kernel, state, draws)
-    return kernel, state
+    return kernel, settled(kernel, state, draws, advance)
 
 
-def _tune_cells(kernel: ReversibleJump, state: State, draws: int, advance: Advance) -> tuple[ReversibleJump, State]:
+def tune_cells(
+    kernel: ReversibleJumpKernel, state: State, draws: int, advance: Advance
+) -> tuple[ReversibleJumpKernel, State]:
+    """Use `draws` steps to find a reference for the cells and the length of subchains; the kernel returned is final."""
     doublings = max(0, int(np.ceil(np.log2(kernel.model.rows.size / FIRST))))
     powers = np.repeat(0.5 ** np.arange(doublings, 0, -1), 2)
     rising, last = int(RISING * draws) if doublings else 0, int(LAST * draws)
@@ -63,14 +65,12 @@ def _tune_cells(kernel: ReversibleJump, state: State, draws: int, advance: Advan
         chosen = recent[np.linspace(0, len(recent) - 1, min(AVERAGED, len(recent))).astype(int)]
         kernel, state, seen = _stage(kernel, state, chosen, 1.0, steps, advance)
         been = np.concatenate([been, seen])
-    if last:
-        state, _ = advance(kernel, state, last)
-    return kernel, state
+    return kernel, settled(kernel, state, last, advance)
 
 
 def _stage(
-    kernel: ReversibleJump, state: State, been: Array, power: float, steps: int, advance: Advance
-) -> tuple[ReversibleJump, State, Array]:
+    kernel: ReversibleJumpKernel, state: State, been: Array, power: float, steps: int, advance: Advance
+) -> tuple[ReversibleJumpKernel, State, Array]:
     """Some steps with each chain's reference the mean of where it has been (places, chains, width)."""
     if not steps:
         return kernel, state, been[:0]
@@ -88,7 +88,7 @@ def _stage(
     return kernel, state, seen.theta
 
 
-def _length(kernel: ReversibleJump, seen: Draws) -> int:
+def _length(kernel: ReversibleJumpKernel, seen: Draws) -> int:
     """The length of subchains with most accepted moves for the work, from the acceptance at the present length."""
     decided = seen.accepted[seen.decided]
     accepted = np.clip((decided.sum() + 0.5) / (decided.size + 1), 0.02, 0.98)
@@ -99,7 +99,9 @@ def _length(kernel: ReversibleJump, seen: Draws) -> int:
     return int(lengths[worth.argmax()])
 
 
-def _rescaled(kernel: ReversibleJump, before: NDArray[np.int64], after: NDArray[np.int64]) -> ReversibleJump:
+def _rescaled(
+    kernel: ReversibleJumpKernel, before: NDArray[np.int64], after: NDArray[np.int64]
+) -> ReversibleJumpKernel:
     """With another step of the random walk, if too many or too few of its proposals were accepted."""
     tried, accepted = (after - before)[:, COEFFICIENTS].sum(0)
     factor = np.clip((accepted + 0.3) / (tried + 1) / WALKS, 0.3, 3.0)

@@ -1,0 +1,40 @@
+"""How much to draw: what users ask of a run, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallbayes.sampling.options import check_whole
+from tallbayes.sampling.seeds import fresh_seed
+
+DRAWS = 1_000  # a chain, where neither a number nor an ESS is asked for
+
+
+@dataclass(frozen=True)
+class Request:
+    """So many draws of so many chains, or until each parameter has `target_ess` effective draws.
+
+    `warmup` None leaves its length to the kernel; without a seed, one is drawn at random.
+
+    >>> Request(seed=1)
+    Request(draws=1000, chains=4, seed=1, target_ess=None, warmup=None, progress=True)
+    """
+
+    draws: int | None = None
+    chains: int = 4
+    seed: int | None = None
+    target_ess: float | None = None
+    warmup: int | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        check_whole("draws", self.draws, 1)
+        check_whole("chains", 0 if self.chains is None else self.chains, 1)
+        check_whole("warmup", self.warmup, 0)
+        check_whole("seed", self.seed, 0)
+        if self.target_ess is not None and not self.target_ess > 0:
+            raise ValueError(f"target_ess must be a positive number, not {self.target_ess!r}")
+        if self.draws is None and self.target_ess is None:
+            object.__setattr__(self, "draws", DRAWS)
+        if self.seed is None:
+            object.__setattr__(self, "seed", fresh_seed())
