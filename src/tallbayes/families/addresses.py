@@ -100,10 +100,11 @@ class Table:
             self._addresses = found
         return self._addresses
 
-    def entry(self, returned: Any, *kinds: Any) -> Callable[[Callable[..., Any]], Any]:
+    def entry(self, returned: Any, *kinds: Any, options: Any = LEAN) -> Callable[[Callable[..., Any]], Any]:
         """Declare a function with arguments of these kinds; compiled code calls it with the table before them.
 
-        It may allocate nothing. If it calls others, it is given the table too, as the first argument of its own.
+        It may allocate nothing, unless options say otherwise. If it calls others, it is given the table too, as the
+        first argument of its own.
         """
 
         def decorate(function: Callable[..., Any]) -> Any:
@@ -112,7 +113,7 @@ class Table:
             assert len(names) == len(signature.args)
             place = crc32(f"{function.__module__}.{function.__name__} {signature}".encode()) % PLACES
             assert place not in self._entries, "two functions in one place: change PLACES"
-            self._entries[place] = Entry(function, signature, LEAN)
+            self._entries[place] = Entry(function, signature, options)
             typing = call_at(place, signature)
             names = ["context", "table", *(name for name in names if name != "table")]
             one = inspect.Parameter.POSITIONAL_OR_KEYWORD

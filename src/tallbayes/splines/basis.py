@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import OPTIONS, compiled
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
@@ -122,10 +122,24 @@ def write_splines(table, sizes, coefficients, bases, x, length, out, begin, end)
 BASES = Table(COLUMNS)
 
 
-@BASES.entry(NUMBER, GENERATOR)
+# Random numbers are drawn here only: where they are asked for, their code would be repeated each time. And with the
+# options that other samplers have, what Numba has for them is compiled once.
+@BASES.entry(NUMBER, GENERATOR, options=OPTIONS)
 def uniform(rng):
-    """One number from [0, 1): where it is asked for, its code would be repeated each time."""
+    """From [0, 1)."""
     return rng.random()
+
+
+@BASES.entry(NUMBER, GENERATOR, options=OPTIONS)
+def normal(rng):
+    """From N(0, 1)."""
+    return rng.standard_normal()
+
+
+@BASES.entry(NUMBER, GENERATOR, NUMBER, options=OPTIONS)
+def gamma(rng, shape):
+    """From Gamma(shape, 1)."""
+    return rng.standard_gamma(shape)
 
 
 @BASES.entry(TRUTH, REFERENCE, COLUMN, COLUMN)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
 from tallbayes.families.compiled import inside
+from tallbayes.splines.basis import normal
 from tallbayes.splines.sheet import SHEETS
 
 Array = NDArray[np.float64]
@@ -70,15 +71,15 @@ def put_column(curvature, pull, columns, size, j, column, products, spare):
         gram[other, j] = total
 
 
-@JOINT.entry(NOTHING, INTEGER, INTEGER, PRODUCTS)
-def take_column(size, j, products):
-    """Column j of `size` goes, and the last takes its place."""
-    last, gram, slope = size - 1, products.gram, products.slope
-    slope[j] = slope[last]
-    for other in range(last):
-        gram[j, other] = gram[last, other]
-        gram[other, j] = gram[other, last]
-    gram[j, j] = gram[last, last]
+@JOINT.entry(NOTHING, PRODUCTS, INTEGER, INTEGER, PRODUCTS)
+def copy_products(here, last, j, there):
+    """The same products there; but if j is not zero, column j goes, and the last takes its place."""
+    mine, own = here.gram, there.gram
+    for i in range(mine.shape[0]):
+        row = last if i == j and j > 0 else i
+        there.slope[i] = here.slope[row]
+        for other in range(mine.shape[1]):
+            own[i, other] = mine[row, last if other == j and j > 0 else other]
 
 
 @JOINT.entry(TRUTH, PRODUCTS, INTEGER, NUMBER, NUMBER, GAUSSIAN)
@@ -129,12 +130,6 @@ def log_q(gaussian, size, wide, b):
         squares += total * total
         determinant += math.log(factor[j, j])
     return determinant - 0.5 * size * math.log(wide) - 0.5 * squares / wide
-
-
-@JOINT.entry(NUMBER, GENERATOR)
-def normal(rng):
-    """One number from N(0, 1): where it is asked for, its code would be repeated each time."""
-    return rng.standard_normal()
 
 
 @JOINT.entry(NOTHING, GAUSSIAN, INTEGER, NUMBER, GENERATOR, COLUMN)

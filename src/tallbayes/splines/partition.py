@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, exp_negative, inside, log1p_unit
+from tallbayes.families.addresses import COLUMN, INTEGER, INTEGERS, MATRIX, NOTHING, Table
+from tallbayes.families.compiled import LEAN, compiled, exp_negative, log1p_unit
 from tallbayes.rows.subsample import scattered
 
 Array = NDArray[np.float64]
@@ -69,8 +70,9 @@ class Partition:
         number[present] = np.arange(present.size)
         self.outcome, self.codes = (present % 2).astype(float), number[keys]
         center = np.stack([np.bincount(keys, column, size.size)[present] / size[present] for column in x])
-        distance = np.zeros(y.size)
-        _squared_distances(x, unit, self.codes, center, distance)
+        distance = np.zeros(y.size)  # squared, of each row from the mean of its cell and outcome
+        for column, middle, scale in zip(x, center, unit, strict=True):
+            distance += ((column - middle[self.codes]) * scale) ** 2
         rng, total = np.random.default_rng(seed), max(float(distance.sum()), np.finfo(float).tiny)
         measure = EVENLY / y.size + (1 - EVENLY) * distance / total
         ends = np.cumsum(measure)
@@ -106,19 +108,42 @@ def cut(x: Array, unit: Array, cells: int) -> NDArray[np.int64]:
     n = x.shape[1]
     found, ends = np.empty(n, np.int64), np.zeros((2, cells), np.int64)
     ends[1, 0] = n
-    _cut(x, unit, np.arange(n), ends, np.full(cells, -1.0), np.zeros(cells, np.int64), np.zeros(cells), found)
+    measures = (np.full(cells, -1.0), np.zeros(cells, np.int64), np.zeros(cells))
+    _cut(CUTS.addresses, x, unit, np.arange(n), ends, *measures, found)
     return found
 
 
-@compiled()
-def _cut(x, unit, order, ends, gain, column, middle, found):
+CUTS = Table()
+
+
+@CUTS.entry(NOTHING, MATRIX, COLUMN, INTEGERS, INTEGER, INTEGER, INTEGER, COLUMN, INTEGERS, COLUMN)
+def _measure(x, unit, order, start, stop, cell, gain, column, middle):
+    """Of a cell with some rows: the largest sum of squares of a column, the column, and its mean."""
+    best, which, where = 0.0, 0, 0.0
+    for j in range(x.shape[0]):
+        base, mean = x[j, order[start]], 0.0
+        for i in range(start, stop):
+            mean += x[j, order[i]] - base
+        mean = base + mean / (stop - start)
+        squares = 0.0
+        for i in range(start, stop):
+            apart = x[j, order[i]] - mean
+            squares += apart * apart
+        squares *= unit[j] * unit[j]
+        if squares > LARGER * best:
+            best, which, where = squares, j, mean
+    gain[cell], column[cell], middle[cell] = best, which, where
+
+
+@compiled(**LEAN)
+def _cut(table, x, unit, order, ends, gain, column, middle, found):
     """Cells have rows order[start..stop]; gain is below zero where a cell has still to be measured."""
     start, stop, cell, made = ends[0], ends[1], 0, 1
     while made < gain.size:
         for side in range(2):
             half = cell if side == 0 else made - 1
             if gain[half] < 0.0:
-                gain[half], column[half], middle[half] = _widest(x, unit, order, start[half], stop[half])
+                _measure(table, x, unit, order, start[half], stop[half], half, gain, column, middle)
         cell = 0
         for other in range(1, made):
             cell = other if gain[other] > gain[cell] else cell
@@ -140,34 +165,6 @@ def _cut(x, unit, order, ends, gain, column, middle, found):
     for cell in range(made):
         for i in range(start[cell], stop[cell]):
             found[order[i]] = cell
-
-
-@inside()
-def _widest(x, unit, order, start, stop):
-    """The largest sum of squares of a column on some rows, the column, and its mean."""
-    best, which, where = 0.0, 0, 0.0
-    for j in range(x.shape[0]):
-        base, mean = x[j, order[start]], 0.0
-        for i in range(start, stop):
-            mean += x[j, order[i]] - base
-        mean = base + mean / (stop - start)
-        squares = 0.0
-        for i in range(start, stop):
-            apart = x[j, order[i]] - mean
-            squares += apart * apart
-        squares *= unit[j] * unit[j]
-        if squares > LARGER * best:
-            best, which, where = squares, j, mean
-    return best, which, where
-
-
-@compiled()
-def _squared_distances(x, unit, codes, center, out):
-    """Add to `out` those of each row from the mean of its cell and outcome."""
-    for j in range(x.shape[0]):
-        for i in range(codes.size):
-            apart = (x[j, i] - center[j, codes[i]]) * unit[j]
-            out[i] += apart * apart
 
 
 @compiled()

@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, INTEGERS, MATRIX, NUMBER, Table, struct
 from tallbayes.families.addresses import NOTHING as VOID
 from tallbayes.families.compiled import LEAN, compiled, inside
-from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, try_basis, uniform, vary_basis
+from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, gamma, normal, try_basis, uniform, vary_basis
 from tallbayes.splines.joint import (
     GAUSSIAN,
     JOINT,
     PRODUCTS,
     Gaussian,
     Products,
+    copy_products,
     draw,
     find,
     log_q,
-    normal,
     put_column,
-    take_column,
 )
 from tallbayes.splines.sheet import SHEET, Sheet, aim, fill_sheet, log_likelihood, steepest
 
@@ -127,15 +126,6 @@ def _shift(eta, step, column, out):
         out[i] = eta[i] + step * column[i]
 
 
-@MOVES.entry(VOID, PRODUCTS, PRODUCTS)
-def _copy_products(here, there):
-    mine, own = here.gram, there.gram
-    for i in range(mine.shape[0]):
-        there.slope[i] = here.slope[i]
-        for j in range(mine.shape[1]):
-            own[i, j] = mine[i, j]
-
-
 @inside()
 def log_normal(x, mean, variance):
     """Log density, without its constant 2 pi."""
@@ -155,10 +145,8 @@ def log_prior(law, coefficients, size, precision):
 def _change_products(table, sheet, place, kind, slot, k, proposal):
     """The products after a move."""
     products = proposal.products
-    _copy_products(table, place.products, products)
-    if kind == DEATH:
-        take_column(table, k + 1, slot + 1, products)
-    elif kind != COEFFICIENTS:
+    copy_products(table, place.products, k, slot + 1 if kind == DEATH else 0, products)
+    if kind != DEATH and kind != COEFFICIENTS:
         size, j = k + 2 if kind == BIRTH else k + 1, slot + 1
         put_column(
             table, sheet.curvature, sheet.pull, place.columns, size, j, proposal.column, products, proposal.spare
@@ -267,7 +255,7 @@ def propose_move(table, sheet, law, place, rng, proposal, log_uniform):
         squares = 0.0
         for j in range(1, k + 1):
             squares += place.coefficients[j] ** 2
-        proposal.facts[2] = rng.standard_gamma(law.shape + 0.5 * k) / (law.rate + 0.5 * squares)
+        proposal.facts[2] = gamma(table, rng, law.shape + 0.5 * k) / (law.rate + 0.5 * squares)
         return
     together = uniform(table, rng) < law.joint
     if kind != COEFFICIENTS:
@@ -311,7 +299,7 @@ def make_move(table, sheet, law, place, proposal):
     if law.joint > 0.0:
         if proposal.kind[2] == 0:  # otherwise the proposal has needed them
             _change_products(table, sheet, place, kind, slot, k, proposal)
-        _copy_products(table, proposal.products, place.products)
+        copy_products(table, proposal.products, 0, 0, place.products)
     if kind == DEATH:
         last = place.bases[k - 1]
         _copy(table, last, place.bases[slot])
