@@ -112,7 +112,7 @@ def move(kernel: Grouped, kind: int, theta: np.ndarray, first: Any) -> Place:
     )
     assert why == DONE
     assert accepted[0, kind] == accepted.sum() == 1
-    np.testing.assert_array_equal(out[0], where(kernel, place))
+    np.testing.assert_allclose(out[0], where(kernel, place), atol=1e-12)
     d = place.e[HERE] - place.shift[HERE]
     for g, kept in enumerate(work.always[HERE]):
         again = grouped_loop.always_remainder(terms, target.always, g, place.delta[HERE], d[g], work.buffer)
