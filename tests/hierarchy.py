@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 from entries import interpret
+from numba import njit
 from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
+from tallbayes.families.compiled import OPTIONS
 from tallbayes.groups import thinned as grouped
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.mode import GroupMode, find_group_mode
@@ -31,7 +33,7 @@ from tallbayes.groups.thinned_loop import LIMIT, RADIUS
 from tallbayes.groups.thinned_setup import expand
 from tallbayes.models.mode import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
-from tallbayes.sampling import shape, thinned_loop
+from tallbayes.sampling import thinned_loop
 from tallbayes.sampling.kernel import Streams
 
 # --- test problems ---
@@ -197,11 +199,16 @@ def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
 # --- the loop run by Python ---
 
 
+@njit(**OPTIONS)
+def propose(center, shape, moves, v, rng, new_v):
+    return thinned_loop.propose(center, shape, moves, v, rng, new_v)
+
+
 class Interpreted:
     """The compiled loop run by Python, so that a part of it can be broken: by another function, or without a line."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **broken: Any) -> None:
-        interpret(monkeypatch, shape, thinned_loop, grouped_loop, **broken)
+        interpret(monkeypatch, grouped_loop, **{"propose": propose} | broken)
         loop = grouped_loop.advance
         monkeypatch.setattr(grouped, "advance", getattr(loop, "py_func", loop))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numba
 import numpy as np
 import pytest
 from harness import FALSE_ALARM
@@ -20,8 +19,9 @@ from tallbayes.groups.result import group_facts
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.mode import PILOT_ROWS, SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows import threads
 from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
-from tallbayes.rows.passes import SERIAL, block_length
+from tallbayes.rows.passes import block_length
 
 TAGS = {"poisson": Log()} | {link: kind() for link, kind in LINKS.items()}
 
@@ -222,22 +222,15 @@ def test_derivatives_by_group_of_trials():
     assert not found[0].any()
 
 
-@pytest.fixture
-def threads():
-    before = numba.get_num_threads()
-    yield numba.set_num_threads
-    numba.set_num_threads(before)
-
-
 @pytest.mark.parametrize("link", ["logit", "poisson"])
-def test_same_bits_for_any_number_of_threads(link, threads):
+def test_same_bits_for_any_number_of_threads(link):
     given = grouped(link, [*SIZES, 8000])
     params = some_params(given)
-    assert given["y"].size * len(params) > SERIAL  # else one thread does it alone
+    assert given["y"].size * len(params) > threads.ALONE  # else one thread does it alone
     answers = []
     for count in (1, 2, 4):
-        threads(count)
-        answers.append(MemoryRows(**given).sum(LogLikelihoodDerivatives(TAGS[link]), params))
+        with threads.using(count):
+            answers.append(MemoryRows(**given).sum(LogLikelihoodDerivatives(TAGS[link]), params))
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()

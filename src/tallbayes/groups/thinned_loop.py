@@ -119,7 +119,7 @@ class Work(NamedTuple):
     @classmethod
     def room(cls, p: int, k: int) -> Work:
         """For p coefficients and k groups."""
-        return cls(np.empty((p, p)), np.empty((5, p)), np.empty((2, k)), np.empty(k), np.empty(CHUNK))
+        return cls(np.empty((p, p)), np.empty((5, p)), np.zeros((2, k)), np.empty(k), np.empty(CHUNK))
 
 
 @inside(**LEAN)
