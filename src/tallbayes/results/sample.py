@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from tallbayes.data.timing import Phases
+from tallbayes.data.timing import Phases, telling
 from tallbayes.models.mode import SeparationWarning, TailWarning
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit, fit_of
@@ -37,7 +37,7 @@ def sample(
 def answer(model: Model, method: Method, request: Request) -> Fit:
     """The fit that was asked for, with what was warned of on the way."""
     phases = Phases(model.seconds)
-    with warnings.catch_warnings(record=True) as caught:
+    with telling(request.progress), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         kernel = method.kernel(model, request.seed, phases)
     for warning in caught:
