@@ -3,6 +3,8 @@
 import ast
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -39,3 +41,18 @@ os.environ["TALLBAYES_THREADS"] = "1"
 # Numba does not see that a callee in another file has changed and would go on using the compiled caller.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(HERE / ".numba_cache" / compiled_hash()))
 os.environ["MPLBACKEND"] = "Agg"
+
+
+def pytest_configure(config) -> None:
+    """Fill the cache of compiled code before workers start: each of them would compile the same."""
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        return
+    folder = Path(os.environ["NUMBA_CACHE_DIR"])
+    if (folder / "warm").exists():
+        return
+    # The plain part first: the others share it.
+    for kinds in (["plain"], ["groups", "splines"]):
+        jobs = [subprocess.Popen([sys.executable, HERE / "tests" / "warm.py", kind]) for kind in kinds]
+        for kind, job in zip(kinds, jobs, strict=True):
+            assert job.wait() == 0, f"python tests/warm.py {kind} failed"
+    (folder / "warm").touch()
