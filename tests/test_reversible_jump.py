@@ -362,9 +362,9 @@ def _check_looks(kernel: ReversibleJumpKernel, monkeypatch: pytest.MonkeyPatch) 
     compiled = spline_track.moved_spline
     monkeypatch.setattr(spline_track, "moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
     before, screened = rows.touched, surrogate.touched
-    _, draws = kernel.advance(state, 20, rng)
+    _, draws = kernel.advance(state, 200, rng)
     assert rows.touched - before == sum(passed) > 0, "rows pass uncounted"
-    moves = 20 * 2 * kernel.rounds * max(1, kernel.subchain)
+    moves = 200 * 2 * kernel.rounds * max(1, kernel.subchain)
     assert surrogate.touched - screened == moves * surrogate.of(0).weights.size, "rows of the sheet pass uncounted"
     if kernel.subchain == 0:
         return

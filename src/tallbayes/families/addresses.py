@@ -82,7 +82,7 @@ def call_at(place: int, signature: Any) -> Any:
 class Table:
     """Functions by their places; it may begin with those of another table, and then serves in its stead.
 
-    The place of a function follows from its name and signature. Were they in the order in which they are declared, code
+    The place of a function follows from its name. Were they in the order in which they are declared, code
     that was compiled before a function was added in another file, and kept on disk, would call the wrong ones.
     """
 
@@ -111,7 +111,7 @@ class Table:
             names = list(inspect.signature(function).parameters)
             signature = returned(TABLE, *kinds) if names[0] == "table" else returned(*kinds)
             assert len(names) == len(signature.args)
-            place = crc32(f"{function.__module__}.{function.__name__} {signature}".encode()) % PLACES
+            place = crc32(f"{function.__module__}.{function.__name__}".encode()) % PLACES
             assert place not in self._entries, "two functions in one place: change PLACES"
             self._entries[place] = Entry(function, signature, options)
             typing = call_at(place, signature)
