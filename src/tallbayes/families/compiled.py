@@ -33,7 +33,8 @@ def compiled(**options: Any) -> Callable[[Function], Compiled]:
     """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
 
     def decorate(function: Function) -> Compiled:
-        settings = {"nogil": True, "no_cfunc_wrapper": True} | OPTIONS | options
+        # What a lean function calls would be compiled like it, unless it says that it is not lean.
+        settings = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True} | OPTIONS | options
         try:
             return njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
