@@ -61,10 +61,6 @@ def bounds(terms, y, low, high, out):
     table.chunk_bounds(terms, y, low, high, out)
 
 
-def small() -> None:
-    """Asks the compiler for something, and nothing of Python."""
-
-
 def interpret(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType, **broken: Any) -> None:
     """Let Python run what only compiled code calls, so that parts of it can be broken; those of the last are given."""
     for module in modules:

@@ -253,10 +253,9 @@ def groups_move(kernel: GroupKernel, points: np.ndarray, g: int) -> tuple[Any, .
     metric, starts = target.expansion.precisions[METRIC], target.always.starts
     deltas = [end.delta[HERE] for end in ends]
     lengths = tuple(float(np.sqrt(delta @ metric @ delta)) for delta in (*deltas, deltas[1] - deltas[0]))
-    here, there = (
-        (end.delta[HERE], end.e[HERE, g], end.e[HERE, g] - end.shift[HERE, g]) for end in ends
-    )  # fmt: skip
-    return target.drawn, target.expansion.groups, starts[g + 1] - starts[g], g, lengths, here, there
+    e = [end.e[HERE, g] for end in ends]
+    d = [end.e[HERE, g] - end.shift[HERE, g] for end in ends]
+    return target.drawn, target.expansion.groups, starts[g + 1] - starts[g], g, lengths, *deltas, *e, *d
 
 
 def differences(kernel: GroupKernel, points: np.ndarray, g: int) -> np.ndarray:
@@ -337,8 +336,8 @@ def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(m
     for g in range(rows.groups):
         own = slice(int(rows.starts[g]), int(rows.starts[g + 1]))
         arguments, tally = groups_move(kernel, points, g), np.zeros(1, np.int64)
-        _, groups, _, _, lengths, here, there = arguments
-        e = [here[1] / groups[SD, g], there[1] / groups[SD, g]]
+        _, groups, _, _, lengths, _, _, old, new, _, _ = arguments
+        e = [old / groups[SD, g], new / groups[SD, g]]
         u = [np.hypot(length * groups[NARROW, g], t) for length, t in zip(lengths, (*e, e[1] - e[0]), strict=True)]
         rate = groups[TOTAL, g] * grouped_loop.distance_bound(*u)
         sums = [grouped_loop.thinned_rows(terms, *arguments, rng, tally)[0] for _ in range(calls)]

@@ -16,6 +16,7 @@ import harness
 import hierarchy
 import numpy as np
 import pytest
+from entries import interpret
 from scipy import stats
 
 import tallbayes as tb
@@ -26,6 +27,7 @@ from tallbayes.models.flat import flat_directions, pivots_of
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import TailWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows import passes
 from tallbayes.rows.memory import Derivatives
 from tallbayes.sampling import diagnostics, shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
@@ -302,20 +304,20 @@ def test_chains_stay_in_a_posterior_with_a_flat_direction(moves, threshold):
 
 
 def test_a_stretch_without_its_jacobian_leaves_the_posterior(monkeypatch):
+    right, kernel = thinned_loop.stretch.py_func, flat_kernel(STRETCHED)
+
     def forgetful(center, origin, flat, z, rng, new):
-        log_ratio = thinned_loop.stretch(center, origin, flat, z, rng, new)
+        log_ratio = right(center, origin, flat, z, rng, new)
         factor = (new[0] - origin[0]) / (z[0] - origin[0])
         return log_ratio - np.log(factor)
 
-    propose = thinned_loop.propose.py_func
-    scope = dict(propose.__globals__) | {"stretch": forgetful}
-    broken = type(propose)(propose.__code__, scope)
-    loop = thinned_loop.advance.py_func
-    loop = type(loop)(loop.__code__, dict(loop.__globals__) | {"propose": broken})
-    monkeypatch.setattr(thinned, "advance", lambda tag, target, moves, pool, chain, *rest: loop(
-        tag, target, moves, pool, chain.view(np.recarray), *rest
-    ))  # fmt: skip
-    assert harness.departure(flat_kernel(STRETCHED), 12, 2_000, seed=13) < harness.FALSE_ALARM
+    def interpreted(terms, target, moves, pool, chain, *rest):
+        return thinned_loop.advance.py_func(terms, target, moves, pool, chain.view(np.recarray), *rest)
+
+    kernel.start(Streams.spawn(1, 2))  # what that needs is compiled before parts of it are not
+    interpret(monkeypatch, passes, shape, thinned_loop, stretch=forgetful)
+    monkeypatch.setattr(thinned, "advance", interpreted)
+    assert harness.departure(kernel, 12, 2_000, seed=13) < harness.FALSE_ALARM
 
 
 def test_the_ratio_of_a_stretch():

@@ -24,7 +24,6 @@ OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy"}
 # they do, and most when threads share the arrays. They and what they call may allocate nothing and return no array.
 LEAN: Any = OPTIONS | {"_nrt": False}
 
-intrinsic: Any = extending.intrinsic
 Function = Callable[..., Any]
 Compiled = Any  # callable, with the function as it was in `py_func`
 
@@ -33,7 +32,8 @@ def compiled(**options: Any) -> Callable[[Function], Compiled]:
     """`numba.njit` without the interpreter lock, cached on disk where some folder is writable."""
 
     def decorate(function: Function) -> Compiled:
-        settings = {"nogil": True, "no_cfunc_wrapper": True} | OPTIONS | options
+        # What a lean function calls would be compiled like it, unless it says that it is not lean.
+        settings = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True} | OPTIONS | options
         try:
             return njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
@@ -60,15 +60,19 @@ class _Inside(CPUDispatcher):
         raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
 
 
-@intrinsic
-def small(context):
-    """In a function: compile it for size, not for speed, where loops are short and vectorised ones are long."""
+def small() -> None:
+    """In a compiled function: compile it for size, not speed. Vectorised and unrolled, short loops are long code."""
 
-    def code(context, builder, signature, arguments):
-        builder.function.attributes.add("optsize")
-        return context.get_dummy_value()
 
-    return types.void(), code
+@extending.type_callable(small)
+def _type_small(context: Any) -> Any:
+    return lambda: types.void
+
+
+@extending.lower_builtin(small)
+def _mark_small(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    builder.function.attributes.add("optsize")
+    return context.get_dummy_value()
 
 
 @inside(forceinline=True)

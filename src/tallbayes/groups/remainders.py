@@ -88,10 +88,12 @@ def _expand(terms, x, y, weights, codes, eta, factor, shift, length, squares, th
 @compiled()
 def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin, end):
     """c of every row."""
-    last, room = end * length if end * length < eta.size else eta.size, np.empty((3, CHUNK))
+    last, lows, highs, cubes = end * length, np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    if last > eta.size:
+        last = eta.size
     for start in range(begin * length, last, CHUNK):
         stop = start + CHUNK if start + CHUNK < last else last
-        low, high, cubes, found = room[0, : stop - start], room[1, : stop - start], room[2], out[start:stop]
+        low, high, found = lows[: stop - start], highs[: stop - start], out[start:stop]
         for i in range(found.size):
             g = codes[start + i]
             s = np.sqrt(wide[g] * wide[g] * squares[start + i] + sd[g] * sd[g])

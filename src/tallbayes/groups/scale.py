@@ -180,18 +180,21 @@ def draw_log_scale(code, count, squares, rng):
     """A draw of u = log tau given `count` effects, two or more, with this sum of squares; NaN if that is no number."""
     if not (squares < math.inf):
         return math.nan
-    squares = max(squares, 1e-280)
+    squares = squares if squares > 1e-280 else 1e-280
     mode = 0.5 * math.log(squares / (count + code.power - 1.0))
     if code.light > 0.0:  # it may pull the mode far to the left: begin where it alone would balance the data
-        mode = min(mode, 0.25 * math.log(squares / (2.0 * code.light)) + 0.5 * code.shift)
+        balance = 0.25 * math.log(squares / (2.0 * code.light)) + 0.5 * code.shift
+        mode = balance if balance < mode else mode
     for _ in range(100):
         _, slope, bend = _bend(code, count, squares, mode)
         if abs(slope) < 0.01 * math.sqrt(bend):
             break
-        mode += max(-1.0, min(1.0, slope / bend))
-    mode = max(mode, code.lowest)
+        step = slope / bend
+        mode += step if abs(step) < 1.0 else math.copysign(1.0, step)
+    mode = mode if mode > code.lowest else code.lowest
     top, slope, bend = _bend(code, count, squares, mode)
-    width = min(LONGEST, APART / math.sqrt(bend))
+    width = APART / math.sqrt(bend)
+    width = width if width < LONGEST else LONGEST
     left, left_slope, _ = _bend(code, count, squares, mode - width)
     right, right_slope, _ = _bend(code, count, squares, mode + width)
     lowest = code.lowest - mode

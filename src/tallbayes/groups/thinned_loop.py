@@ -4,7 +4,7 @@ A chain is at beta = expansion + delta and theta_g = expansion + e_g - share_g' 
 apart from what the coefficients do to it, because those two are nearly independent.
 
 A function compiles the slower the more arrays it is given, and whoever calls it compiles it again. So numbers of one
-shape share an array, whose rows have names, and all moves but those of the effects are decided in one place.
+shape share an array, whose rows have names, and all moves are decided in one place.
 """
 
 from __future__ import annotations
@@ -122,6 +122,18 @@ class Work(NamedTuple):
         return cls(np.empty((p, p)), np.empty((5, p)), np.zeros((2, k)), np.empty(k), np.empty(CHUNK))
 
 
+@inside()
+def normal(rng):
+    """A standard normal number, by a function that other loops have compiled as well, since they are not lean."""
+    return rng.standard_normal()
+
+
+@inside()
+def uniform(rng):
+    """A uniform number, likewise."""
+    return rng.random()
+
+
 @inside(**LEAN)
 def always_remainder(terms, rows, g, delta, d, buffer):
     """Remainder of the rows of a group that are always evaluated, where its effect is d from its expansion."""
@@ -159,16 +171,17 @@ def difference(terms, x, y, eta, i, delta, d, new_delta, new_d):
 
 
 @inside(**LEAN, forceinline=True)
-def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, tally):
+def thinned_rows(terms, rows, groups, evaluated, g, lengths, delta, new_delta, e, new_e, d, new_d, rng, tally):
     """What the rows of a group that can be drawn add to the log ratio, from a few of them; and why it stopped.
 
-    `lengths` are those of the old and the new delta and of their difference; `here` and `there` are (delta, e, d) of
-    the two points. So many rows of the group are `evaluated` always.
+    `lengths` are those of the old and the new delta and of their difference. So many rows of the group are `evaluated`
+    always.
     """
     small()
     if groups[TOTAL, g] == 0.0:
         return 0.0, DONE
-    narrow, e, new_e = groups[NARROW, g], here[1] / groups[SD, g], there[1] / groups[SD, g]
+    narrow, sd = groups[NARROW, g], groups[SD, g]
+    e, new_e = e / sd, new_e / sd
     old, new, jump = lengths[0] * narrow, lengths[1] * narrow, lengths[2] * narrow
     old, new = math.sqrt(old * old + e * e), math.sqrt(new * new + new_e * new_e)
     spread = distance_bound(old, new, math.sqrt(jump * jump + (new_e - e) * (new_e - e)))
@@ -182,22 +195,22 @@ def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, t
         tally[0] += 2 * (last - first - evaluated)
         for i in range(first, last):
             if bounds[i] != 0.0:
-                change = difference(terms, x, y, eta, i, here[0], here[2], there[0], there[2])
+                change = difference(terms, x, y, eta, i, delta, d, new_delta, new_d)
                 log_ratio += change * weights[i] if weights.size > 0 else change
         return log_ratio, DONE
     time = rng.standard_exponential()  # events come at unit rate
     while time < rate:
-        place = rng.random() * (last - first)
+        place = uniform(rng) * (last - first)
         i = int(place)
         if i >= last - first:
             i = last - first - 1
         i = first + (i if place - i < table[first + i, 0] else int(table[first + i, 1]))
         bound = bounds[i] * spread
-        apart = difference(terms, x, y, eta, i, here[0], here[2], there[0], there[2])
+        apart = difference(terms, x, y, eta, i, delta, d, new_delta, new_d)
         if breaks(bound, apart):
             return 0.0, BROKEN_BOUND
         keep, gain = thin(bound, apart)
-        if rng.random() < keep:
+        if uniform(rng) < keep:
             log_ratio += gain
         tally[0] += 1
         time += rng.standard_exponential()
@@ -205,33 +218,36 @@ def thinned_rows(terms, rows, groups, evaluated, g, lengths, here, there, rng, t
 
 
 @inside(**LEAN)
-def decide(terms, drawn, evaluated, groups, lengths, place, log_ratio, log_ratios, always, rng, buffer, tally):
+def decide(
+    terms, drawn, evaluated, groups, lengths, deltas, e, shift, log_tau, log_ratio, log_ratios, always, rng, buffer,
+    tally,
+):  # fmt: skip
     """Decide on what is proposed: the share accepted, and why it stopped.
 
     All groups together, or, if there are `log_ratios` of what is not their rows', each group by itself.
     """
     small()
-    deltas, e, shift, log_tau = place
     delta, new_delta, starts, accepted = deltas[HERE], deltas[THERE], evaluated.starts, 0
     for g in range(e.shape[1]):
-        here = (delta, e[HERE, g], e[HERE, g] - shift[HERE, g])
-        there = (new_delta, e[THERE, g], e[THERE, g] - shift[THERE, g])
-        count = starts[g + 1] - starts[g]
-        change, why = thinned_rows(terms, drawn, groups, count, g, lengths, here, there, rng, tally)
+        own, new, count = e[HERE, g], e[THERE, g], starts[g + 1] - starts[g]
+        d, new_d = own - shift[HERE, g], new - shift[THERE, g]
+        change, why = thinned_rows(
+            terms, drawn, groups, count, g, lengths, delta, new_delta, own, new, d, new_d, rng, tally
+        )  # fmt: skip
         if why != DONE:
             return 0.0, why
         if count > 0:
-            always[THERE, g] = always_remainder(terms, evaluated, g, new_delta, there[2], buffer)
+            always[THERE, g] = always_remainder(terms, evaluated, g, new_delta, new_d, buffer)
             change += always[THERE, g] - always[HERE, g]
             tally[0] += count
         if log_ratios.size == 0:
             log_ratio += change
-        elif math.log(rng.random()) < log_ratios[g] + change:
-            e[HERE, g], always[HERE, g] = e[THERE, g], always[THERE, g]
+        elif math.log(uniform(rng)) < log_ratios[g] + change:
+            e[HERE, g], always[HERE, g] = new, always[THERE, g]
             accepted += 1
     if log_ratios.size > 0:
         return accepted / log_ratios.size, DONE
-    if not (math.log(rng.random()) < log_ratio):
+    if not (math.log(uniform(rng)) < log_ratio):
         return 0.0, DONE
     for j in range(delta.size):
         delta[j] = new_delta[j]
@@ -264,9 +280,10 @@ def backward(root, v):
     """Replace v by root'^-1 v."""
     small()
     for i in range(v.size - 1, -1, -1):
+        left = v[i]
         for j in range(i + 1, v.size):
-            v[i] -= root[j, i] * v[j]
-        v[i] /= root[i, i]
+            left -= root[j, i] * v[j]
+        v[i] = left / root[i, i]
 
 
 @inside(**LEAN)
@@ -274,27 +291,29 @@ def coefficient_gaussian(expansion, e, log_tau, root, mean, bent):
     """Cholesky root of the precision, and mean, of delta given e and tau; `bent` is the slope due to squares of e."""
     small()
     points, precisions, crossed, groups = expansion
-    p, inverse = mean.size, math.exp(-2.0 * log_tau)
-    for j in range(p):
+    effects, left, shares, bends = groups[EFFECT], crossed[LEFT], crossed[SHARES], crossed[BENDS]
+    precision, shares_squared, inverse = precisions[PRECISION], precisions[SHARES_SQUARED], math.exp(-2.0 * log_tau)
+    for j in range(mean.size):
         mean[j], bent[j] = points[SLOPE, j], 0.0
-        for i in range(p):
-            root[i, j] = precisions[PRECISION, i, j] + inverse * precisions[SHARES_SQUARED, i, j]
     for g in range(e.size):
-        prior, half = inverse * (groups[EFFECT, g] + e[g]), 0.5 * e[g] * e[g]
-        for j in range(p):
-            mean[j] += e[g] * crossed[LEFT, g, j] + prior * crossed[SHARES, g, j]
-            bent[j] += half * crossed[BENDS, g, j]
-    for j in range(p):
-        mean[j] += bent[j]
-    for j in range(p):  # Cholesky's method, which solves for the mean by half on its way
-        for k in range(j):
-            for i in range(j, p):
-                root[i, j] -= root[i, k] * root[j, k]
-        root[j, j] = math.sqrt(root[j, j])
-        mean[j] /= root[j, j]
-        for i in range(j + 1, p):
-            root[i, j] /= root[j, j]
-            mean[i] -= root[i, j] * mean[j]
+        own = e[g]
+        prior, half = inverse * (effects[g] + own), 0.5 * own * own
+        for j in range(mean.size):
+            mean[j] += own * left[g, j] + prior * shares[g, j]
+            bent[j] += half * bends[g, j]
+    for i in range(mean.size):  # Cholesky's method row by row, which solves for the mean by half on its way
+        part = mean[i] + bent[i]
+        for j in range(i + 1):
+            total = precision[i, j] + inverse * shares_squared[i, j]
+            for k in range(j):
+                total -= root[i, k] * root[j, k]
+            if j < i:
+                total /= root[j, j]
+                part -= total * mean[j]
+            else:
+                total = math.sqrt(total)
+            root[i, j] = total
+        mean[i] = part / root[i, i]
     backward(root, mean)
 
 
@@ -303,36 +322,36 @@ def whiten(root, mean, delta, z):
     """z = root' (delta - mean)."""
     small()
     for i in range(z.size):
-        z[i] = 0.0
+        total = 0.0
         for j in range(i, z.size):
-            z[i] += root[j, i] * (delta[j] - mean[j])
+            total += root[j, i] * (delta[j] - mean[j])
+        z[i] = total
 
 
 @inside(**LEAN)
-def to_proposals(expansion, aim, place, work):
-    """The coordinates in which new coefficients are proposed, (2, p) with room for those; and half the square of z."""
+def to_proposals(expansion, center, back, delta, e, log_tau, root, vectors):
+    """Where the coefficients are in the coordinates v of their proposals; returns half the square of z."""
     small()
-    root, vectors, delta = work.root, work.vectors, place.delta[HERE]
     mean, z, half = vectors[MEAN], vectors[Z], 0.0
-    coefficient_gaussian(expansion, place.e[HERE], place.log_tau[HERE], root, mean, vectors[BENT])
+    coefficient_gaussian(expansion, e, log_tau, root, mean, vectors[BENT])
     whiten(root, mean, delta, z)
     for i in range(delta.size):
         vectors[V, i] = 0.0
         for j in range(delta.size):
-            vectors[V, i] += aim.back[i, j] * (z[j] - aim.shift[j])
+            vectors[V, i] += back[i, j] * (z[j] - center[j])
         half += 0.5 * z[i] * z[i]
     return half
 
 
 @inside(**LEAN)
-def from_proposals(shares, aim, place, work):
-    """New coefficients, with which the effects go by their shares; returns the log ratio but for rows and prior."""
+def from_proposals(shares, center, spread, deltas, e, shift, root, vectors):
+    """New coefficients from a new v, with which effects go by their shares; returns what is left of the log ratio."""
     small()
-    root, vectors, delta, new_delta, log_ratio = work.root, work.vectors, place.delta[HERE], place.delta[THERE], 0.0
+    delta, new_delta, log_ratio = deltas[HERE], deltas[THERE], 0.0
     for i in range(delta.size):
-        new_delta[i] = aim.shift[i]
+        new_delta[i] = center[i]
         for j in range(delta.size):
-            new_delta[i] += aim.spread[i, j] * vectors[NEW_V, j]
+            new_delta[i] += spread[i, j] * vectors[NEW_V, j]
         # The proposal took the Gaussian to be standard in v.
         log_ratio += 0.5 * (vectors[NEW_V, i] ** 2 - vectors[V, i] ** 2 - new_delta[i] * new_delta[i])
     backward(root, new_delta)
@@ -343,7 +362,7 @@ def from_proposals(shares, aim, place, work):
         new_shift = 0.0
         for j in range(delta.size):
             new_shift += shares[g, j] * new_delta[j]
-        place.e[THERE, g], place.shift[THERE, g] = place.e[HERE, g], new_shift
+        e[THERE, g], shift[THERE, g] = e[HERE, g], new_shift
     return log_ratio
 
 
@@ -359,7 +378,7 @@ def quadratic(slope, precision, deltas):
 
 
 @inside(**LEAN)
-def propose_drag(expansion, direction, further, carried, place):
+def propose_drag(expansion, direction, further, carried, deltas, e, shift, log_tau):
     """Drag the coefficients along a direction; returns the log ratio but for rows and priors of beta and tau.
 
     If effects are carried along with the new tau, each keeps its place in its Gaussian given coefficients and tau; else
@@ -367,7 +386,6 @@ def propose_drag(expansion, direction, further, carried, place):
     """
     small()
     points, precisions, crossed, groups = expansion
-    deltas, e, shift, log_tau = place
     delta, new_delta = deltas[HERE], deltas[THERE]
     for j in range(delta.size):
         new_delta[j] = delta[j] + further * direction[j]
@@ -395,12 +413,6 @@ def propose_drag(expansion, direction, further, carried, place):
     return log_ratio
 
 
-@inside(_nrt=True)  # as for other loops, so that what draws the number is compiled once for all
-def normal(rng):
-    """A standard normal number."""
-    return rng.standard_normal()
-
-
 @inside(**LEAN)
 def log_mixture(odds, x, scaled):
     """Log density of proposals for an effect, up to a constant: logistic at x, or else from its prior, normal.
@@ -414,26 +426,23 @@ def log_mixture(odds, x, scaled):
 
 
 @inside(**LEAN)
-def propose_effects(expansion, place, rng, log_ratios):
+def propose_effects(mixed, groups, deltas, e, shift, log_tau, rng, log_ratios):
     """A new effect for each group, and the log ratio of each but for its rows."""
     small()
-    crossed, groups = expansion.crossed, expansion.groups
-    deltas, e, shift, log_taus = place
-    log_tau = log_taus[HERE]
     tau, inverse = math.exp(log_tau), math.exp(-2.0 * log_tau)
     for j in range(deltas.shape[1]):
         deltas[THERE, j] = deltas[HERE, j]
     for g in range(e.shape[1]):
         slope, base, d = groups[EFFECT_SLOPE, g], groups[EFFECT, g], e[HERE, g] - shift[HERE, g]
         for j in range(deltas.shape[1]):
-            slope -= crossed[MIXED, g, j] * deltas[HERE, j]
+            slope -= mixed[g, j] * deltas[HERE, j]
         precision = groups[CURVATURE, g] + inverse
         mean = (slope - inverse * base) / precision
         unit, share = LOGISTIC / math.sqrt(precision), groups[FROM_PRIOR, g]
-        if rng.random() < share:
+        if uniform(rng) < share:
             new_d = tau * normal(rng) - base
         else:
-            u = rng.random()
+            u = uniform(rng)
             new_d = mean + unit * math.log(u / (1.0 - u))
         old, new = (d - mean) / unit, (new_d - mean) / unit
         odds = math.log(share * unit / ((1.0 - share) * tau))
@@ -450,14 +459,16 @@ def advance(
     """One sweep of these moves a row of `theta`; returns why it stopped."""
     small()
     points, precisions, crossed, groups = expansion
-    delta, new_delta, e, shift, log_tau = place.delta[HERE], place.delta[THERE], place.e, place.shift, place.log_tau
-    vectors, remainders, p, k = work.vectors, work.always, delta.size, e.shape[1]
+    deltas, e, shift, log_tau = place
+    root, vectors, remainders, room, buffer = work
+    delta, new_delta = deltas[HERE], deltas[THERE]
+    p, k = delta.size, e.shape[1]
     for g in range(k):
-        remainders[HERE, g] = always_remainder(terms, always, g, delta, e[HERE, g] - shift[HERE, g], work.buffer)
+        remainders[HERE, g] = always_remainder(terms, always, g, delta, e[HERE, g] - shift[HERE, g], buffer)
     tally[0] += always.y.size
     for sweep in range(theta.shape[0]):
         for number in range(moves.size):
-            move, log_ratio, log_ratios = moves[number], 0.0, work.log_ratios[:0]
+            move, log_ratio, log_ratios = moves[number], 0.0, room[:0]
             if move == TAU:
                 total = 0.0
                 for g in range(k):
@@ -466,18 +477,18 @@ def advance(
                 continue
             log_tau[THERE] = log_tau[HERE]
             if move == EFFECTS:
-                log_ratios = work.log_ratios
-                propose_effects(expansion, place, first, log_ratios)
+                log_ratios = room
+                propose_effects(crossed[MIXED], groups, deltas, e, shift, log_tau[HERE], first, log_ratios)
             elif move == COEFFICIENTS:
-                log_ratio = to_proposals(expansion, aim, place, work)
+                log_ratio = to_proposals(expansion, aim.shift, aim.back, delta, e[HERE], log_tau[HERE], root, vectors)
                 log_ratio += propose(center, shape, aim.moves, vectors[V], first, vectors[NEW_V])
-                log_ratio += from_proposals(crossed[SHARES], aim, place, work)
+                log_ratio += from_proposals(crossed[SHARES], aim.shift, aim.spread, deltas, e, shift, root, vectors)
             else:
                 if move == SCALE:
                     direction, further = aim.drag, aim.step * normal(first)
                     log_tau[THERE] += further
                     if log_tau[THERE] < scale.lowest:
-                        second.random()
+                        uniform(second)
                         accepted[sweep, SCALE] = 0.0
                         continue
                     log_ratio = log_prior(scale, log_tau[THERE]) - log_prior(scale, log_tau[HERE]) - k * further
@@ -485,18 +496,18 @@ def advance(
                     direction, pivot = flat[move - FLAT], pivots[move - FLAT]
                     log_ratio = log_factor = STRETCH * normal(first)
                     further = math.expm1(log_factor) * (points[THETA, pivot] + delta[pivot])
-                log_ratio += propose_drag(expansion, direction, further, move == SCALE, place)
+                log_ratio += propose_drag(expansion, direction, further, move == SCALE, deltas, e, shift, log_tau)
             if move != EFFECTS:
                 log_ratio += prior_correction(prior, new_delta) - prior_correction(prior, delta)
-            old, new, jump = squares(precisions[METRIC], place.delta)
+            old, new, jump = squares(precisions[METRIC], deltas)
             lengths = (
                 math.sqrt(old) if old > 0.0 else 0.0,
                 math.sqrt(new) if new > 0.0 else 0.0,
                 math.sqrt(jump) if jump > 0.0 else 0.0,
             )
             share, why = decide(
-                terms, drawn, always, groups, lengths, place, log_ratio, log_ratios, remainders, second, work.buffer,
-                tally,
+                terms, drawn, always, groups, lengths, deltas, e, shift, log_tau, log_ratio, log_ratios, remainders,
+                second, buffer, tally,
             )  # fmt: skip
             if why != DONE:
                 return why

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside
+from tallbayes.families.compiled import compiled, inside, small
 
 Array = NDArray[np.float64]
 
@@ -115,6 +115,7 @@ def distance(slope, power, share):
 @inside()
 def log_other(others, c, z):
     """Log density of a further component."""
+    small()
     p, squares = z.size, 0.0
     for i in range(p):
         t = 0.0
@@ -173,6 +174,7 @@ def draw(shape, rng, out):
 @inside()
 def draw_other(others, c, rng, out):
     """A draw from a further component."""
+    small()
     p, squares = out.size, 0.0
     for _ in range(OTHER_DF):
         squares += rng.standard_normal() ** 2

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside
+from tallbayes.families.compiled import compiled, inside, small
 from tallbayes.families.terms import chunk_value, remainder
 from tallbayes.rows.passes import CHUNK, linear, piece
 from tallbayes.sampling.shape import Shape, draw, log_density
@@ -200,6 +200,7 @@ def stretch(center, origin, flat, z, rng, new):
     it is one of them only. A tail that falls as a power of the distance is crossed in a few such steps. The volume
     grows by the factor, once for each axis.
     """
+    small()
     low, high = 0, flat
     if rng.random() < 0.5:
         low = int(flat * rng.random())
