@@ -102,7 +102,6 @@ ATTACKS = [
     "I(open('{m}', 'w')) ~ x",
     "y ~ open('{m}', 'w')",
     "y ~ ｏpen('{m}', 'w')",  # a letter that Python takes for an o
-    "y ~ I(`open`('{m}', 'w'))",
     "y ~ log(\nopen('{m}', 'w'))",
     "y ~ center(open('{m}', 'w'))",
     "y ~ x + g:I(open('{m}', 'w'))",

@@ -12,6 +12,7 @@ from tallbayes.rows import calibration
 from tallbayes.rows.calibration import calibrate, sums
 
 FALSE_ALARM = 1e-4
+NONE = np.empty(0)  # no weights
 
 
 LOGIT = Bernoulli()
@@ -26,9 +27,9 @@ def rows(n=200_000, seed=0, family=LOGIT, spread=1.0, low=-2.0):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_are_those_of_all_rows(weighted):
     eta, y = rows(5_000)
-    weights = np.random.default_rng(1).random(5_000) if weighted else None
+    weights = np.random.default_rng(1).random(5_000) if weighted else NONE
     found = sums(eta, y, weights)
-    own = np.ones(5_000) if weights is None else weights
+    own = weights if weighted else np.ones(5_000)
     np.testing.assert_allclose([part.sum() for part in found], [own.sum(), own @ eta, own @ y])
     some = found.weight > 0
     centre = found.predictor[some] / found.weight[some]
@@ -39,7 +40,7 @@ def test_weights_are_numbers_of_rows():
     eta, y = rows(2_000)
     times = np.random.default_rng(1).integers(1, 5, 2_000)
     once = calibrate(sums(eta, y, times.astype(float)), Bernoulli())
-    again = calibrate(sums(np.repeat(eta, times), np.repeat(y, times), None), Bernoulli())
+    again = calibrate(sums(np.repeat(eta, times), np.repeat(y, times), NONE), Bernoulli())
     for part, other in zip(once, again, strict=True):
         np.testing.assert_allclose(part, other)
 
@@ -52,7 +53,7 @@ def test_a_true_model_lies_in_the_band(family, low):
     inside = total = 0
     for seed in range(10):
         eta, y = rows(seed=seed, family=family, low=low)
-        found = calibrate(sums(eta, y, None), family)
+        found = calibrate(sums(eta, y, NONE), family)
         np.testing.assert_allclose(found.rows.sum(), y.size)
         np.testing.assert_allclose((found.rows * found.observed).sum(), y.sum())
         np.testing.assert_allclose((found.rows * found.predicted).sum(), family.mean(eta).sum(), rtol=1e-4)
@@ -66,13 +67,13 @@ def test_a_wrong_model_does_not():
     rng = np.random.default_rng(1)
     x = rng.standard_normal(100_000)
     y = (rng.random(x.size) < expit(-2 + 0.3 * x**2)) * 1.0  # predicted without the curve
-    found = calibrate(sums(-1.7 + 0.05 * x, y, None), Bernoulli())
+    found = calibrate(sums(-1.7 + 0.05 * x, y, NONE), Bernoulli())
     assert ((found.lower <= found.observed) & (found.observed <= found.upper)).mean() < 0.5
 
 
 def test_rare_events_get_bins_of_their_own():
     eta, y = rows(n=1_000_000, low=-7.0)
-    found = calibrate(sums(eta, y, None), Bernoulli())
+    found = calibrate(sums(eta, y, NONE), Bernoulli())
     assert found.rows[-1] < 0.02 * y.size
     assert found.rows[0] > 0.05 * y.size
     assert found.predicted[-1] > 30 * found.predicted[0]
@@ -80,10 +81,10 @@ def test_rare_events_get_bins_of_their_own():
 
 def test_extremes():
     """Certain outcomes, and predictions that are all the same."""
-    found = calibrate(sums(np.array([-900.0, 0.0, 900.0]), np.array([0.0, 1.0, 1.0]), None), Bernoulli())
+    found = calibrate(sums(np.array([-900.0, 0.0, 900.0]), np.array([0.0, 1.0, 1.0]), NONE), Bernoulli())
     assert all(np.isfinite(part).all() for part in found)
     np.testing.assert_allclose(found.predicted[[0, -1]], [0, 1], atol=1e-12)
-    same = calibrate(sums(np.zeros(10), np.arange(10) % 2 * 1.0, None), Bernoulli())
+    same = calibrate(sums(np.zeros(10), np.arange(10) % 2 * 1.0, NONE), Bernoulli())
     assert (same.rows.tolist(), same.predicted.tolist(), same.observed.tolist()) == ([10.0], [0.5], [0.5])
 
 
@@ -138,4 +139,4 @@ def test_an_old_file_has_none(tmp_path):
 
 def test_bins_are_as_many_as_told():
     eta, y = rows()
-    assert calibration.BINS - 2 <= calibrate(sums(eta, y, None), Bernoulli()).rows.size <= calibration.BINS
+    assert calibration.BINS - 2 <= calibrate(sums(eta, y, NONE), Bernoulli()).rows.size <= calibration.BINS

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from browser import chromium, opened, overflow
 
+import tallbayes as tb
 from tallbayes import paper
 from tallbayes.paper import bank, experiment, hierarchical, loans, mars
 from tallbayes.results.fit import example
@@ -49,11 +50,7 @@ def of_splines():
 
 
 def test_bank(monkeypatch):
-    quick = {
-        "method": "consensus",
-        "shards": bank.SHARDS,
-        "inner": "thinned",
-    }  # the posterior of each shard is the same
+    quick = tb.Consensus(bank.SHARDS, inner="thinned")  # the posterior of each shard is the same
     monkeypatch.setitem(bank.METHODS, "consensus", quick)
     said = []
     found = bank.run(BANK, bank_file(), said.append)

@@ -230,7 +230,7 @@ def test_calibration_shows_the_table():
 def test_calibration_of_rare_events_is_logarithmic():
     eta = np.linspace(-9, -1, 100_000)
     fit = example()
-    fit._calibration = calibrate(sums(eta, np.zeros(eta.size), None), Bernoulli())
+    fit._calibration = calibrate(sums(eta, np.zeros(eta.size), np.empty(0)), Bernoulli())
     figure = rendered(plots.calibration(fit))
     assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
     (dots,) = [line for line in figure.axes[0].lines if line.get_label() == "observed"]

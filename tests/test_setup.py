@@ -13,6 +13,7 @@ from tallbayes.families import Poisson
 from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.thinned_loop import TOTAL
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
 from tallbayes.rows.subsample import scattered
@@ -101,12 +102,12 @@ def test_no_row_of_a_group_is_left_out():
             mode = find_group_mode(model, np.random.default_rng(0))
         for threshold in (None, 0.0, 1e-3, 0.1, np.inf):
             kernel, _ = grouped_setup.expand(mode, np.random.default_rng(1), threshold)
-            rows = kernel.target.rows
-            assert np.count_nonzero(rows.drawn.bound) + rows.always.y.size == model.rows.size
-            weights = rows.drawn.weights if rows.drawn.weights.size else 1.0
-            sums = np.bincount(model.rows._codes, rows.drawn.bound * weights, model.rows.groups)
-            np.testing.assert_allclose(rows.drawn.totals, sums, rtol=1e-12)
-            split += 0 < rows.always.y.size < model.rows.size
+            drawn, always = kernel.target.drawn, kernel.target.always
+            assert np.count_nonzero(drawn.bound) + always.y.size == model.rows.size
+            weights = drawn.weights if drawn.weights.size else 1.0
+            sums = np.bincount(model.rows._codes, drawn.bound * weights, model.rows.groups)
+            np.testing.assert_allclose(kernel.target.expansion.groups[TOTAL], sums, rtol=1e-12)
+            split += 0 < always.y.size < model.rows.size
     assert split > 5
 
 
