@@ -688,7 +688,7 @@ def test_second_run_compiles_nothing(data, tmp_path):
             env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert done.returncode == 3, done.stderr
         seconds.append(load(tmp_path / name).stats["seconds"]["compile"])
