@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ALL = (
-    *("passes", "design", "cold_start", "loans", "hierarchical"),
+    *("passes", "side_by_side", "design", "cold_start", "loans", "hierarchical"),
     *("mars", "bank", "consensus", "subsampling", "scaling"),
 )
 RESULTS = Path(__file__).parent / "results"

@@ -184,7 +184,7 @@ def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.
             m = mean + rng.standard_normal(mean.size) / np.sqrt(total)
             theta[:, first] -= m
             theta[:, p:-1] += m[:, None]
-            state.log_prior[:], state.full._theta[:], part.theta[0] = model.log_prior(theta), theta, theta
+            state.log_prior[:], state.full.theta[:], part.theta[0] = model.log_prior(theta), theta, theta
             parts.append(part)
         return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))
 

@@ -40,6 +40,7 @@ from tallbayes.sampling.diagnostics import ess, mcse, r_hat
 from tallbayes.sampling.loop import Run
 from tallbayes.sampling.request import Request
 from tallbayes.splines.cells import at_reference
+from tallbayes.splines.partition import Partition
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.reversible_jump_loop import SCALE
 from tallbayes.splines.sheet import Sheets
@@ -128,7 +129,7 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
     print(f"largest |z|: of the differences of {POINTS} mean probabilities to those of cells, in Monte Carlo errors")
     grid = []
     for one in CELLS:
-        partition = model.rows.partition(one.count, one.pairs, 1)
+        partition = model.rows.keep(Partition, one.count, one.pairs, 1)
         each = tuple(at_reference(model, partition, been[:, chain]) for chain in range(CHAINS))
         for length in LENGTHS:
             changed = replace(kernel, surrogate=Sheets(str(one), each, partition), subchain=length)
@@ -146,7 +147,7 @@ def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float
     for size in rows:
         model, _, kernel, theta, been = warmed(size, warmup)
         kernels = samplers(model, theta, replace(kernel, subchain=100))
-        partition, cut = timed(model.rows.partition, tb.Cells().count, tb.Cells().pairs, 1)
+        partition, cut = timed(model.rows.keep, Partition, tb.Cells().count, tb.Cells().pairs, 1)
         setup[f"{size:,} rows"] = {"partition": cut, "reference": timed(at_reference, model, partition, been[:, 0])[1]}
         each = {name: step_ms(lasting(one, theta, seconds)) for name, one in kernels.items()}
         made = {name: one.rounds * max(1, one.subchain) for name, one in kernels.items()}

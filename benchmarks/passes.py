@@ -8,7 +8,9 @@ from numba import njit, prange
 
 from benchmarks.timing import best
 from tallbayes.families import Logit
-from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
+from tallbayes.rows.track import Track
 
 
 @njit(parallel=True, fastmath=True, cache=True)
@@ -33,17 +35,18 @@ def main(rows: int = 2_297_813, columns: int = 7) -> None:
     data, sums = MemoryRows(x, y), np.empty(256)
     linear = x @ y
     value, derivatives = LogLikelihood(Logit()), LogLikelihoodDerivatives(Logit())
-    track = data.track(Logit(), theta)
+    track = data.keep(Track, Logit())
+    trail = track.start(theta)
     moved = theta.copy()
     moved[:, 1] += 0.01
     seconds = best(
         lambda: read(x, sums),
         lambda: theta[0] @ linear - np.logaddexp(0.0, theta[0] @ x).sum(),
-        lambda: data.sum(value, theta[:1]),
-        lambda: data.sum(value, theta),
-        lambda: data.sum(derivatives, theta[:1]),
-        lambda: track.at(moved, 1, np.arange(1)),
-        lambda: track.at(moved, 1, np.arange(4)),
+        lambda: data.reduce(value, theta[:1]),
+        lambda: data.reduce(value, theta),
+        lambda: data.reduce(derivatives, theta[:1]),
+        lambda: track.at(trail, moved, 1, np.arange(1)),
+        lambda: track.at(trail, moved, 1, np.arange(4)),
     )
     names = [
         "read the matrix",

@@ -61,6 +61,11 @@ def bounds(terms, y, low, high, out):
     table.chunk_bounds(terms, y, low, high, out)
 
 
+@njit(**OPTIONS)
+def linear_predictors(terms, x, offset, theta, start, stop, eta):
+    table.linear_predictors(terms, x, offset, theta, start, stop, eta)
+
+
 def interpret(monkeypatch: pytest.MonkeyPatch, *modules: ModuleType, **broken: Any) -> None:
     """Let Python run what only compiled code calls, so that parts of it can be broken; those of the last are given."""
     for module in modules:

@@ -9,16 +9,14 @@ fixed.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 from entries import remainder
 from scipy import optimize, stats
 
@@ -26,6 +24,9 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode, SeparationWarning, find_mode
 from tallbayes.models.priors import Normal
 from tallbayes.rows import passes
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.track import Track
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.proposals import Move
 from tallbayes.sampling.two_stage import TwoStageKernel
@@ -103,9 +104,9 @@ def log_acceptance(
 def log_likelihood(model: GLM, theta: np.ndarray) -> np.ndarray:
     """Written with NumPy alone, apart from the passes that kernels use."""
     rows = model.rows
-    eta = theta @ rows._x + (rows._offset if rows._offset.size else 0.0)
-    values = model.family.tag.log_likelihood(rows._y, eta)
-    return values @ rows._own()
+    eta = theta @ rows.arrays.x + (rows.arrays.offset if rows.arrays.offset.size else 0.0)
+    values = model.family.tag.log_likelihood(rows.arrays.y, eta)
+    return values @ rows.arrays.own
 
 
 def log_posterior(model: GLM, theta: np.ndarray) -> np.ndarray:
@@ -385,28 +386,71 @@ def same(a: Draws, b: Draws) -> bool:
     return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in zip(a, b, strict=True))
 
 
+@dataclass(frozen=True, eq=False)
+class CountingArrays(Arrays):
+    """Counts row evaluations where they are made, apart from what Rows says of them."""
+
+    tally: list[int]
+
+    def over_blocks(self, function: Callable[..., Any], *arguments: Any, looks: int = 1) -> None:
+        vectors = {
+            passes.values: lambda given: len(given[6]),
+            passes.moved_values: lambda given: given[5].size,
+            passes.predictors: lambda given: len(given[4]),
+        }.get(function)
+
+        def counted(*given: Any) -> None:
+            begin, end = (min(self.size, block * passes.LENGTH) for block in given[-2:])
+            if vectors is not None:
+                self.tally.append((end - begin) * vectors(given))
+            function(*given)
+
+        super().over_blocks(counted, *arguments, looks=looks)
+
+
 @contextmanager
-def counting_passes() -> Iterator[dict[int, int]]:
-    """Count at the compiled loops what passes through: {rows in a pass: row evaluations}, apart from what Rows says."""
-    tally: dict[int, int] = {}
-    counting = threading.Lock()
-    vectors = {
-        "values": (1, lambda a: len(a[6])),
-        "moved_values": (2, lambda a: a[5].size),
-        "predictors": (0, lambda a: len(a[3])),
-    }
+def counting(rows: MemoryRows) -> Iterator[list[int]]:
+    """Rows that count: the tally has the evaluations of each run of blocks."""
+    before = rows.arrays
+    given = {part.name: getattr(before, part.name) for part in fields(before)}
+    rows.arrays = CountingArrays(**given, tally=[])
+    try:
+        yield rows.arrays.tally
+    finally:
+        rows.arrays = before
 
-    def counted(function: Callable[..., Any], data: int, count: Callable[[Any], int]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            rows, length = arguments[data].shape[1], passes.block_length(arguments[data].shape[1])
-            begin, end = (min(rows, block * length) for block in arguments[-2:])
-            with counting:  # several threads may make a pass
-                tally[rows] = tally.get(rows, 0) + (end - begin) * count(arguments)
-            return function(*arguments)
 
-        return call
+class Following:
+    """A follower and the trail of its chains."""
 
-    with pytest.MonkeyPatch.context() as patch:
-        for name, (data, count) in vectors.items():
-            patch.setattr(passes, name, counted(getattr(passes, name), data, count))
-        yield tally
+    def __init__(self, follower: Any, theta: np.ndarray) -> None:
+        self.follower, self.trail = follower, follower.start(theta)
+
+    @property
+    def value(self) -> np.ndarray:
+        return self.trail.value
+
+    def at(self, theta: np.ndarray, column: int | None, chains: np.ndarray) -> np.ndarray:
+        return self.follower.at(self.trail, theta, column, chains)
+
+    def accept(self, theta: np.ndarray, column: int | None, chains: np.ndarray, value: np.ndarray) -> None:
+        self.follower.accept(self.trail, theta, column, chains, value)
+
+    def refresh(self) -> None:
+        self.follower.refresh(self.trail)
+
+
+def tracked(rows: MemoryRows, family: Any, theta: np.ndarray) -> Following:
+    """Chains whose linear predictors stay with the rows."""
+    return Following(rows.keep(Track, family), theta)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A measure of each row that is known beforehand."""
+
+    values: np.ndarray
+    looks = 0
+
+    def of(self, arrays: Arrays) -> np.ndarray:
+        return self.values

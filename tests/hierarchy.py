@@ -27,7 +27,7 @@ from tallbayes.groups import thinned as grouped
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.mode import GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare, new_log_scale
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_loop import LIMIT, RADIUS
 from tallbayes.groups.thinned_setup import expand
@@ -119,10 +119,12 @@ def parts(model: Hierarchical, theta: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def group_log_likelihood(model: Hierarchical, group: int, beta: np.ndarray, effect: np.ndarray) -> np.ndarray:
     """Of the rows of one group."""
     rows = model.rows
-    own = slice(int(rows.starts[group]), int(rows.starts[group + 1]))
-    eta = beta @ rows._x[:, own] + effect[..., None] + (rows._offset[own] if rows._offset.size else 0.0)
-    values = model.family.tag.log_likelihood(rows._y[own], eta)
-    return values @ rows._own()[own]
+    own = slice(int(rows.arrays.starts[group]), int(rows.arrays.starts[group + 1]))
+    eta = (
+        beta @ rows.arrays.x[:, own] + effect[..., None] + (rows.arrays.offset[own] if rows.arrays.offset.size else 0.0)
+    )
+    values = model.family.tag.log_likelihood(rows.arrays.y[own], eta)
+    return values @ rows.arrays.own[own]
 
 
 def log_likelihood(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
@@ -147,7 +149,7 @@ def log_posterior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
 # --- start in the stationary distribution, stay there ---
 
 
-DRAWN = 7_500
+DRAWN = 4_500
 
 
 @cache
@@ -159,7 +161,7 @@ def exact_draws(model: Hierarchical) -> np.ndarray:
     rng, (p, k) = np.random.default_rng(11), (len(model.coefficients), model.rows.groups)
     tops = np.array([_top(p + 1, lambda t, g=g: group_log_likelihood(model, g, t[:p], t[p])) for g in range(k)])
     top = _top(p + k, lambda t: log_likelihood(model, np.append(t, 0.0)))
-    order = np.argsort(np.diff(model.rows.starts))
+    order = np.argsort(np.diff(model.rows.arrays.starts))
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < DRAWN:
         tau = model.group_prior.sample(rng, 200_000)
@@ -208,7 +210,7 @@ class Interpreted:
     """The compiled loop run by Python, so that a part of it can be broken: by another function, or without a line."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **broken: Any) -> None:
-        interpret(monkeypatch, grouped_loop, **{"propose": propose} | broken)
+        interpret(monkeypatch, grouped_loop, **{"propose": propose, "draw_log_scale": new_log_scale} | broken)
         loop = grouped_loop.advance
         monkeypatch.setattr(grouped, "advance", getattr(loop, "py_func", loop))
 

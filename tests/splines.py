@@ -99,7 +99,7 @@ def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:
 
 def log_likelihood(model: MARS, theta: np.ndarray) -> np.ndarray:
     """Written with NumPy alone, but for the values of splines."""
-    x, y, _, _ = model.rows.arrays()
+    x, y = model.rows.arrays.x, model.rows.arrays.y
     eta = splines(theta, model.most).each(x)
     return (y * eta - np.logaddexp(0, eta)).sum(-1)
 

@@ -40,8 +40,8 @@ def uniformity(found: np.ndarray) -> float:
 METHODS = {
     "default": {"draws": 495},
     "taylor": {"method": "two-stage", "draws": 495},
-    "mh": {"method": "mh", "proposal": "one-at-a-time", "draws": 1_980},
-    "subsample": {"method": "two-stage", "surrogate": tb.Subsample(100), "draws": 1_980},
+    "mh": {"method": tb.MH("one-at-a-time"), "draws": 1_980},
+    "subsample": {"method": tb.TwoStage(tb.Subsample(100)), "draws": 1_980},
     "stopped": {"target_ess": 400},
 }
 

@@ -1,14 +1,28 @@
 """The vectorisable exp, log1p, log and normal tail against more digits, and compiling without a cache folder."""
 
+import gc
 import math
 from decimal import Decimal, localcontext
 
+import numba
 import numba.core.caching
 import numpy as np
 import pytest
+from numba.core.types.functions import BaseFunction
 from precise import expansion
 
-from tallbayes.families.compiled import compiled, exp, exp_negative, log, log1p_unit, normal_excess, normal_fraction
+from tallbayes.families.compiled import (
+    _Linked,
+    compiled,
+    exp,
+    exp_negative,
+    inside,
+    log,
+    log1p_unit,
+    normal_excess,
+    normal_fraction,
+    quickly,
+)
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")
@@ -209,3 +223,56 @@ def test_compiles_without_a_cache_folder(monkeypatch):
 
 def test_uses_the_cache_where_there_is_one():
     assert exp_all.stats.cache_path is not None
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_only_compiled_code_calls_has_no_machine_code(monkeypatch, known):
+    """And has it with a numba that may be otherwise; callers find the same."""
+    if not known:
+        monkeypatch.setattr(numba, "version_info", (0, 999, 0))
+
+    @inside()
+    def total(a):
+        found = 0.0
+        for i in range(a.size):
+            found += a[i]
+        return found
+
+    @compiled()
+    def twice(a):
+        return 2 * total(a) + total(a[1:])
+
+    for function in (total, twice):  # from the disk it would come with machine code
+        function._cache = numba.core.caching.NullCache()
+    assert twice(np.arange(4.0)) == 18
+    (found,) = total.overloads.values()
+    assert isinstance(found.library, _Linked) == (known and numba.version_info[:2] == (0, 68))
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_garbage_is_collected_after_compiling_if_it_was_before(on):
+    before = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        with quickly(), quickly():
+            assert not gc.isenabled()
+        assert gc.isenabled() == on
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_types_are_looked_up_while_compiling_only():
+    before = BaseFunction.get_call_type
+    with quickly(), quickly():
+        assert BaseFunction.get_call_type is not before
+    assert BaseFunction.get_call_type is before
+
+    @compiled()
+    def kinds(a, b):
+        return a * b, a // b, a**2
+
+    # The same operators for other types, after these are known.
+    for a, b in ((2, 3), (2.0, 3), (2, 3.0), (2.0, 3.0)):
+        expected = a * b, a // b, a**2
+        assert [type(one) for one in kinds(a, b)] == [type(one) for one in expected]
+        assert kinds(a, b) == expected

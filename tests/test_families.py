@@ -11,7 +11,8 @@ from entries import applied, bounds, thirds, values
 from precise import TAGS, expansion, third
 
 from tallbayes.families import Bernoulli, Binomial, Logit, Poisson, cloglog, logit, probit, resolve, to_json
-from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
 
 EPS = np.finfo(float).eps
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (0.0, 3.0))]
@@ -84,7 +85,7 @@ def test_compiled_chunks(link, y, weight):
         value, first, second, _ = (times * float(part) for part in expansion(link, y, eta))
         size = times * (1 + abs(eta)) + abs(value) * (1 + abs(eta)) + abs(second)
         slack = 16 * EPS * size
-        alone, found = rows.sum(request[0], [[eta]]), rows.sum(request[1], [[eta]])
+        alone, found = rows.reduce(request[0], [[eta]]), rows.reduce(request[1], [[eta]])
         assert alone == pytest.approx(value, abs=slack)
         assert times * applied(values, TAGS[link], y, np.array([eta]))[0] == pytest.approx(value, abs=slack)
         assert found.value == pytest.approx(value, abs=slack)
@@ -100,7 +101,7 @@ def test_compiled_sums_over_chunks(link, weighted):
     x, theta = np.stack([np.ones(n), rng.normal(size=n)]), np.array([[0.3, -0.6], [-1.0, 0.9]])
     y = rng.poisson(1.0, n).astype(float) if link == "poisson" else (rng.random(n) < 0.4).astype(float)
     weights = rng.uniform(0, 3, n) if weighted else None
-    found = MemoryRows(x, y, weights).sum(LogLikelihoodDerivatives(tag), theta)
+    found = MemoryRows(x, y, weights).reduce(LogLikelihoodDerivatives(tag), theta)
     times = np.ones(n) if weights is None else weights
     for k, eta in enumerate(theta @ x):
         first, second, _ = tag.derivatives(y, eta)
@@ -208,8 +209,8 @@ def test_heights_of_the_peaks(link, y):
 def test_extreme_eta_is_never_not_a_number(link, y, eta):
     tag, at = TAGS[link], np.array([eta])
     rows = MemoryRows([[1.0]], [y])
-    found = rows.sum(LogLikelihoodDerivatives(tag), [[eta]])
-    values = [rows.sum(LogLikelihood(tag), [[eta]])[0], found.value[0]]
+    found = rows.reduce(LogLikelihoodDerivatives(tag), [[eta]])
+    values = [rows.reduce(LogLikelihood(tag), [[eta]])[0], found.value[0]]
     gone = {  # impossible outcomes: the log-likelihood is minus infinity where it leaves the range of numbers
         "poisson": eta > 709.5,
         "cloglog": eta > 709.5 and not y,
@@ -236,7 +237,7 @@ def test_logit_at_extreme_eta(y, eta):
     for found, expected in zip(Logit().derivatives(y, at), (slope, 0, 0), strict=True):
         assert found == pytest.approx(expected, abs=tiny)
     assert Logit().mean(at) == pytest.approx(float(eta > 0), abs=tiny)
-    found = MemoryRows([[eta]], [y]).sum(LogLikelihoodDerivatives(Logit()), [[1.0]])
+    found = MemoryRows([[eta]], [y]).reduce(LogLikelihoodDerivatives(Logit()), [[1.0]])
     assert found.value == pytest.approx(value, abs=tiny)
     assert found.gradient[0, 0] == pytest.approx(eta * slope, abs=tiny)
     assert found.curvature[0, 0, 0] == pytest.approx(0, abs=tiny)
@@ -248,8 +249,8 @@ def test_not_a_number_is_seen(link, where):
     x, theta = np.ones((1, 700)), np.ones((1, 1))
     (x if where == "x" else theta)[0, 0] = np.nan
     rows = MemoryRows(x, np.arange(700) % 2)
-    assert np.isnan(rows.sum(LogLikelihood(TAGS[link]), theta)).all()
-    found = rows.sum(LogLikelihoodDerivatives(TAGS[link]), theta)
+    assert np.isnan(rows.reduce(LogLikelihood(TAGS[link]), theta)).all()
+    found = rows.reduce(LogLikelihoodDerivatives(TAGS[link]), theta)
     assert np.isnan(found.value).all()
     assert np.isnan(found.gradient).all()
 

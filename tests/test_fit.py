@@ -38,20 +38,20 @@ def reference() -> tb.Fit:
 
 METHODS = {
     "mh one-at-a-time": {"method": tb.MH("one-at-a-time")},
-    "mh random-walk": {"method": "mh", "draws": 6_000},
+    "mh random-walk": {"method": "mh", "draws": 2_500},
     "mh independence": {"method": tb.MH("independence")},
     "two-stage": {"method": "two-stage"},
     "taylor with remainders": {"method": tb.TwoStage(tb.Taylor(300))},
-    "subsample": {"method": tb.TwoStage(tb.Subsample(1_500))},
+    "subsample": {"method": tb.TwoStage(tb.Subsample(1_500)), "draws": 2_000},
     "case-control": {"method": tb.TwoStage(tb.CaseControl(1_000))},
     "stratified": {"method": tb.TwoStage(tb.Stratified(600, by="g"))},
-    "subsample, subchain": {"method": tb.TwoStage(tb.Subsample(1_500), subchain=5)},
+    "subsample, subchain": {"method": tb.TwoStage(tb.Subsample(1_500), subchain=5), "draws": 3_000},
 }
 
 
 @pytest.mark.parametrize("options", METHODS.values(), ids=METHODS.keys())
 def test_all_methods_agree(reference, options):
-    fit = quick(**({"draws": 3_000} | options))
+    fit = quick(**({"draws": 1_000} | options))
     table = tb.compare(reference=reference, fit=fit).loc["fit"]
     assert table["ess_min"] > 100
     assert table[["largest_z", "largest_z_sd"]].max() < LARGEST_Z
@@ -60,7 +60,7 @@ def test_all_methods_agree(reference, options):
 
 def test_agreement_is_not_for_free(reference):
     """The comparison tells apart posteriors under other data."""
-    other = quick(data=frame(seed=1), draws=3_000)
+    other = quick(data=frame(seed=1), draws=1_000)
     assert tb.compare(reference=reference, fit=other).loc["fit", "largest_z"] > LARGEST_Z
 
 
@@ -212,17 +212,18 @@ def bank() -> pd.DataFrame:
 
 
 def test_bank_methods_agree_on_all_coefficients(bank):
-    """Fifteen coefficients, levels of 18 and 80 rows among them: two-stage against Metropolis-Hastings."""
+    """Fifteen coefficients, levels of 18 and 80 rows among them; the thinned kernel has the most effective draws."""
     formula = "y ~ poutcome + log_age + contact + education + marital"
     common = {"data": bank, "formula": formula}
-    mh = quick(**common, method=tb.MH("one-at-a-time"), draws=1_200, warmup=300)
+    reference = quick(**common, draws=10_000)
     limit = stats.norm.isf(1e-6 / (4 * 15))
-    assert len(mh.coefficients) == 15
+    assert len(reference.coefficients) == 15
+    assert reference.stats["method"] == "thinned"
     for method, draws in (
-        (tb.Auto(), 10_000),
-        (tb.TwoStage(tb.Taylor(1_000)), 1_000),
-        (tb.TwoStage(tb.CaseControl(2_000)), 1_000),
+        (tb.MH("one-at-a-time"), 800),
+        (tb.TwoStage(tb.Taylor(1_000)), 800),
+        (tb.TwoStage(tb.CaseControl(2_000)), 500),
     ):
         fit = quick(**common, draws=draws, method=method)
-        table = tb.compare(mh=mh, fit=fit).loc["fit"]
+        table = tb.compare(reference=reference, fit=fit).loc["fit"]
         assert table[["largest_z", "largest_z_sd"]].max() < limit

@@ -160,6 +160,15 @@ def formulaic_alone(text, data):
         gc.collect()  # files that were opened and not closed
 
 
+@pytest.fixture(scope="module")
+def little_garbage():
+    """What is there already is left out when garbage is collected, which takes long otherwise."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_formula_cannot_run_code(attack, tmp_path):
     marker = tmp_path / "harm"

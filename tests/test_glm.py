@@ -7,6 +7,7 @@ import pytest
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal, StudentT
+from tallbayes.rows.tasks import Levels
 
 # A sum over n rows errs by less than 1,000 eps times the sum of its terms' sizes (test_rows says why).
 ROUNDING = 1000 * np.finfo(float).eps
@@ -77,7 +78,7 @@ def test_arrays_are_like_a_formula(family, named):
 def test_columns_that_lie_together_are_not_copied(order):
     given = np.array(X, order=order)
     model = GLM.from_arrays(given, FRAME["y"])
-    assert np.shares_memory(model.rows.arrays()[0], given) == (order == "F")
+    assert np.shares_memory(model.rows.arrays.x, given) == (order == "F")
     assert_same(model, GLM("y ~ a + b", FRAME))
 
 
@@ -167,7 +168,7 @@ def test_binomial_rows_are_trials(link, named):
 
 def test_binomial_with_strata():
     model = GLM("successes ~ a", FRAME, Binomial("trials"), strata=["g"])
-    found = model.rows.weight_by("g")
+    found = {code: level.weight for code, level in model.rows.reduce(Levels("g")).items()}
     assert list(found.values()) == FRAME.groupby("g")["trials"].sum().tolist()
 
 
@@ -245,7 +246,7 @@ def test_rows_of_weight_zero_are_no_rows(family):
     keep = weights > 0
     assert_same(model, GLM(f"{y} ~ a + b", FRAME[keep], family, weights=weights[keep], offset="o", strata=["g"]))
     assert model.observations == N
-    assert (model.rows.arrays()[3] > 0).all()
+    assert (model.rows.arrays.weights > 0).all()
 
 
 def test_an_outcome_without_weight_is_not_looked_at():

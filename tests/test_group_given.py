@@ -7,6 +7,7 @@ import pytest
 from hierarchy import model_named
 from scipy import integrate, stats
 
+from tallbayes.groups.given import Given
 from tallbayes.rows.memory import MemoryRows
 
 NAMES = ["logit", "weighted", "probit", "poisson", "intercept"]
@@ -14,13 +15,17 @@ FALSE_ALARM = 1e-6
 DRAWS = 20_000
 
 
+def given(model):
+    return model.rows.keep(Given, model.family.tag)
+
+
 def density(model, beta, tau, group):
     """The log density of a group's effect, by NumPy alone, with the constant of its prior."""
     rows = model.rows
-    members = slice(rows.starts[group], rows.starts[group + 1])
-    eta = beta @ rows._x[:, members] + (rows._offset[members] if rows._offset.size else 0.0)
-    weights = rows._own()[members]
-    y = rows._y[members]
+    members = slice(rows.arrays.starts[group], rows.arrays.starts[group + 1])
+    eta = beta @ rows.arrays.x[:, members] + (rows.arrays.offset[members] if rows.arrays.offset.size else 0.0)
+    weights = rows.arrays.own[members]
+    y = rows.arrays.y[members]
 
     def log_density(t):
         values = model.family.tag.log_likelihood(y, eta + np.asarray(t)[..., None])
@@ -49,7 +54,7 @@ def test_draws_have_the_density(name, around):
     beta, tau = (part[0] for part in points(model, rng, 1))
     repeated = np.tile(beta, (DRAWS, 1)), np.full(DRAWS, tau)
     start = np.full(model.rows.groups, around)
-    drawn = model.rows.draw_effects(model.family.tag, *repeated, start, rng)
+    drawn = given(model).draw(*repeated, start, rng)
     for group in range(model.rows.groups):
         grid, cumulative, _ = table(density(model, beta, tau, group))
         uniform = np.interp(drawn[:, group], grid, cumulative)
@@ -61,9 +66,7 @@ def test_draws_have_the_density(name, around):
 def test_draws_with_a_wrong_tau_are_told_apart():
     model, rng = model_named("logit"), np.random.default_rng(3)
     beta, tau = (part[0] for part in points(model, rng, 1))
-    drawn = model.rows.draw_effects(
-        model.family.tag, np.tile(beta, (DRAWS, 1)), np.full(DRAWS, 1.05 * tau), np.zeros(4), rng
-    )
+    drawn = given(model).draw(np.tile(beta, (DRAWS, 1)), np.full(DRAWS, 1.05 * tau), np.zeros(4), rng)
     grid, cumulative, _ = table(density(model, beta, tau, 1))  # a group of one row, whose prior says most
     assert stats.kstest(np.interp(drawn[:, 1], grid, cumulative), "uniform").pvalue < FALSE_ALARM
 
@@ -72,7 +75,7 @@ def test_draws_with_a_wrong_tau_are_told_apart():
 def test_integrals_are_those_of_quadrature(name):
     model, rng = model_named(name), np.random.default_rng(4)
     beta, tau = points(model, rng, 6)
-    found = model.rows.log_integral(model.family.tag, beta, tau, np.zeros(model.rows.groups))
+    found = given(model).log_integral(beta, tau, np.zeros(model.rows.groups))
     truth = [
         sum(table(density(model, b, t, group))[2] for group in range(model.rows.groups))
         for b, t in zip(beta, tau, strict=True)
@@ -86,7 +89,7 @@ def test_integrals_are_those_of_quadrature(name):
 def test_rows_are_counted():
     model = model_named("logit")
     before = model.rows.touched
-    model.rows.draw_effects(model.family.tag, np.zeros((3, 2)), np.ones(3), np.zeros(4), np.random.default_rng(1))
+    given(model).draw(np.zeros((3, 2)), np.ones(3), np.zeros(4), np.random.default_rng(1))
     assert model.rows.touched - before >= 3 * model.rows.size
 
 
@@ -96,7 +99,7 @@ def test_many_rows_a_group_are_taken_by_chunks():
     y = (rng.random(3_700) < 0.3).astype(float)
     rows = MemoryRows(np.ones((1, 3_700)), y, strata={"g": codes}, group="g", groups=2)
     model = model_named("logit")
-    found = rows.log_integral(model.family.tag, np.array([[-0.8]]), np.array([0.5]), np.zeros(2))
+    found = rows.keep(Given, model.family.tag).log_integral(np.array([[-0.8]]), np.array([0.5]), np.zeros(2))
     grid = np.linspace(-3, 3, 20_001)
     truth = 0.0
     for group in (0, 1):

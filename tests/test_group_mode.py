@@ -20,8 +20,9 @@ from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.mode import PILOT_ROWS, SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import threads
-from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
-from tallbayes.rows.passes import block_length
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 TAGS = {"poisson": Log()} | {link: kind() for link, kind in LINKS.items()}
 
@@ -117,7 +118,7 @@ def test_columns_in_unlike_units():
 # Derivatives by group
 
 # Rows in each group: single rows, none at all, borders of blocks inside groups and between them, the last group short.
-SIZES = [1, 5000, 3191, 0, 1, 1, 8190, 8193, 0, 3, 700, 0]
+SIZES = [1, 10_000, 6_383, 0, 1, 1, 16_382, 16_385, 0, 3, 700, 0]
 
 
 def grouped(link: str, sizes: list[int] = SIZES, p: int = 3, seed: int = 1) -> dict:
@@ -160,9 +161,9 @@ def some_params(given: dict, count: int = 5) -> np.ndarray:
 @pytest.mark.parametrize("link", TAGS)
 def test_derivatives_by_group_are_those_of_dummy_columns(link):
     given = grouped(link)
-    assert len(given["y"]) > 3 * block_length(len(given["y"]))
+    assert len(given["y"]) > 3 * LENGTH
     params = some_params(given)
-    found = MemoryRows(**given).sum(LogLikelihoodDerivatives(TAGS[link]), params)
+    found = MemoryRows(**given).reduce(LogLikelihoodDerivatives(TAGS[link]), params)
     expected = with_dummies(TAGS[link], given, params)
     for one, another in zip(found, expected, strict=True):
         # Sums of 25,000 terms, of which the largest counts; e^eta has errors of 1e-15 in the tails.
@@ -178,8 +179,8 @@ def test_derivatives_by_group_are_differences_of_values(link):
     rows, ask, p = MemoryRows(**given), LogLikelihoodDerivatives(TAGS[link]), 3
     theta, step = some_params(given, 1)[0], 1e-4
     width = theta.size
-    moved = rows.sum(ask, np.concatenate([theta + step * np.eye(width), theta - step * np.eye(width)]))
-    here = rows.sum(ask, theta)
+    moved = rows.reduce(ask, np.concatenate([theta + step * np.eye(width), theta - step * np.eye(width)]))
+    here = rows.reduce(ask, theta)
     assert here.value[0] == pytest.approx(moved.value.mean(), rel=1e-4)
     slopes = (moved.value[:width] - moved.value[width:]) / (2 * step)
     np.testing.assert_allclose(slopes[:p], here.gradient[0], atol=1e-5)
@@ -224,13 +225,13 @@ def test_derivatives_by_group_of_trials():
 
 @pytest.mark.parametrize("link", ["logit", "poisson"])
 def test_same_bits_for_any_number_of_threads(link):
-    given = grouped(link, [*SIZES, 8000])
+    given = grouped(link, [*SIZES, 16_000])
     params = some_params(given)
     assert given["y"].size * len(params) > threads.ALONE  # else one thread does it alone
     answers = []
     for count in (1, 2, 4):
         with threads.using(count):
-            answers.append(MemoryRows(**given).sum(LogLikelihoodDerivatives(TAGS[link]), params))
+            answers.append(MemoryRows(**given).reduce(LogLikelihoodDerivatives(TAGS[link]), params))
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()

@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
     def made(self) -> GroupRemainders:
         rows = MemoryRows(**self.given)
-        return rows.group_remainders(TAGS[self.link], self.theta, self.shares, self.sd, self.factor)
+        return rows.keep(GroupRemainders, TAGS[self.link], self.theta, self.shares, self.sd, self.factor)
 
     def moves(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
         """By how much the linear predictors move when beta = L z and theta_g = sd_g t_g - share_g' beta are added."""
@@ -187,17 +187,19 @@ def test_excess_is_at_most_one_and_sees_bounds_that_are_too_small():
     case, one, radius = near_the_peak(), np.ones(2), np.full(2, 3.0)
     made = case.made()
     bounds = made.bounds(one, radius)
-    found = made.excess(bounds, one, radius, np.random.default_rng(1), 100)
+    found = made.excess(bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100)
     assert 0.9 < found <= 1
-    assert made.excess(0.8 * bounds, one, radius, np.random.default_rng(1), 100) == pytest.approx(found / 0.8)
+    broken = made.excess(0.8 * bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100)
+    assert broken == pytest.approx(found / 0.8)
     bounds[7] = 0.0  # a row that would never be drawn
-    assert made.excess(bounds, one, radius, np.random.default_rng(1), 100) > 1e6
+    assert made.excess(bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100) > 1e6
 
 
 @pytest.mark.parametrize("link", TAGS)
 def test_no_family_exceeds_its_bounds(link):
     made = problem(link).made()
-    assert 0.01 < made.excess(made.bounds(WIDE, RADIUS), WIDE, RADIUS, np.random.default_rng(1)) <= 1
+    bounds = made.bounds(WIDE, RADIUS)
+    assert 0.01 < made.excess(bounds, WIDE, RADIUS, np.arange(bounds.size), np.random.default_rng(1)) <= 1
 
 
 def test_weights_do_not_matter_to_bounds_but_to_what_is_drawn():
@@ -206,11 +208,9 @@ def test_weights_do_not_matter_to_bounds_but_to_what_is_drawn():
     bounds = made.bounds(WIDE, RADIUS)
     plain = case._replace(given=case.given | {"weights": None}).made()
     assert (plain.bounds(WIDE, RADIUS) == bounds).all()
-    assert (made.weighted(bounds) == bounds * case.given["weights"]).all()
-    assert plain.weighted(bounds) is bounds
-    totals = [made.weighted(bounds)[case.codes == group].sum() for group in range(EFFECTS)]
-    assert made.by_group(made.weighted(bounds)) == pytest.approx(totals, rel=1e-12)
-    assert (made.each(np.arange(EFFECTS)) == case.codes).all()
+    for some, weights in ((made, case.given["weights"]), (plain, np.ones(bounds.size))):
+        totals = [(weights * bounds)[case.codes == group].sum() for group in range(EFFECTS)]
+        assert some.totals(WIDE, RADIUS) == pytest.approx(totals, rel=1e-12)
 
 
 def test_what_coefficients_alone_can_do():
@@ -220,7 +220,16 @@ def test_what_coefficients_alone_can_do():
         entries.bounds, TAGS["poisson"], case.given["y"], case.eta - 3 * case.reach, case.eta + 3 * case.reach
     )
     expected = case.given["weights"] * SLACK / 6 * third * case.reach**3
-    np.testing.assert_allclose(case.made().coefficient_bounds, expected, rtol=1e-10)
+    size, seen = expected.size // 3, case.made().look(expected.size // 3, np.random.default_rng(1))
+    assert seen.y.size == size
+    place = {value: row for row, value in enumerate(case.eta)}
+    rows = np.array([min(place, key=lambda eta, own=own: abs(eta - own)) for own in seen.eta])
+    rows = np.array([place[eta] for eta in rows])
+    # Inclusion probabilities are in proportion to it, unless they are one.
+    scale = seen.weights / case.given["weights"][rows]
+    drawn = scale > 1 + 1e-12
+    assert drawn.any()
+    np.testing.assert_allclose(scale[drawn] * expected[rows][drawn], (scale * expected[rows])[drawn][0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("link", TAGS)
@@ -235,20 +244,21 @@ def test_sums_of_third_derivatives_by_group(link):
 
 
 def test_a_few_rows_can_be_looked_at():
-    case, rows = problem("logit"), np.array([0, 17, 40, 298])
-    x, y, eta, weights, groups = case.made().looked_at(rows)
+    case = problem("logit")
+    rows = np.arange(case.codes.size)
+    x, y, eta, weights, groups = case.made().look(rows.size, np.random.default_rng(1))
     assert (x == case.given["x"][:, rows].T).all()
     assert (y == case.given["y"][rows]).all()
     assert eta == pytest.approx(case.eta[rows], rel=1e-12)
     assert (weights == case.given["weights"][rows]).all()
     assert (groups == case.codes[rows]).all()
     plain = case._replace(given=case.given | {"weights": None}).made()
-    assert (plain.looked_at(rows)[3] == 1).all()
+    assert (plain.look(rows.size, np.random.default_rng(1)).weights == 1).all()
 
 
 def test_same_bits_for_any_number_of_threads(monkeypatch):
-    """Groups that reach over the borders of blocks, which have 8,192 rows."""
-    sizes = [1, 5000, 4000, 0, 1, 9000, 9000, 300]
+    """Groups that reach over the borders of blocks, which have 16,384 rows."""
+    sizes = [1, 10_000, 8_000, 0, 1, 18_000, 18_000, 300]
     case = problem("logit", sizes=sizes)
     wide, radius = np.linspace(0.3, 3.0, 8), np.linspace(2.0, 8.0, 8)
     answers = []
@@ -257,7 +267,8 @@ def test_same_bits_for_any_number_of_threads(monkeypatch):
         with threads.using(count):
             made = case.made()
             bounds = made.bounds(wide, radius)
-            drawn, totals, _ = made.split(bounds, bounds > np.quantile(bounds, 0.99))
+            most = np.full(8, np.quantile(bounds, 0.99))
+            drawn, totals = made.split(wide, radius, most, np.random.default_rng(1))[:2]
         answers.append((made.bends, made.typical, bounds, drawn.table, totals, drawn.eta))
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
@@ -283,8 +294,13 @@ def split(case: Problem, share: float = 0.9) -> tuple[Drawn, np.ndarray, Always,
     """The rows with the largest bounds are always evaluated, and all rows of the group of seven."""
     made = case.made()
     bounds = made.bounds(WIDE, RADIUS)
-    chosen = (bounds > np.quantile(bounds, share)) | (case.codes == 3)
-    return *made.split(bounds, chosen), bounds, chosen
+    weighted = bounds * case.given["weights"]
+    most = np.where(np.arange(EFFECTS) == 3, 0.0, np.quantile(weighted, share))
+    found = made.split(WIDE, RADIUS, most, np.random.default_rng(1))
+    chosen = weighted > most[case.codes]
+    assert found.rows == bounds.size
+    assert found.total == pytest.approx(weighted[~chosen].sum(), rel=1e-12)
+    return *found[:3], bounds, chosen
 
 
 def test_rows_are_drawn_in_proportion_to_their_weighted_bounds():
@@ -319,7 +335,8 @@ def test_every_row_is_either_drawn_or_always_evaluated():
 def test_all_rows_may_be_on_one_side(chosen):
     case = problem("logit")
     made = case.made()
-    _, totals, always = made.split(made.bounds(WIDE, RADIUS), np.full(case.codes.size, chosen))
+    most = np.full(EFFECTS, 0.0 if chosen else np.inf)
+    _, totals, always = made.split(WIDE, RADIUS, most, np.random.default_rng(1))[:3]
     assert always.y.size == (case.codes.size if chosen else 0)
     assert (totals > 0).tolist() == [size > 0 and not chosen for size in SIZES]
 
@@ -332,8 +349,8 @@ def test_bounds_that_are_infinite_must_be_chosen():
     bounds = made.bounds(WIDE, RADIUS)
     assert np.flatnonzero(np.isinf(bounds)).tolist() == [3]
     with pytest.raises(ValueError, match="must be finite"):
-        made.split(bounds, np.zeros(bounds.size, bool))
-    _, totals, always = made.split(bounds, np.isinf(bounds))
+        made.split(WIDE, RADIUS, np.full(EFFECTS, np.inf), np.random.default_rng(1))
+    _, totals, always = made.split(WIDE, RADIUS, np.full(EFFECTS, 1e300), np.random.default_rng(1))[:3]
     assert np.isfinite(totals).all()
     assert always.y.size == 1
 
@@ -378,9 +395,8 @@ def test_all_remainders_make_up_the_log_likelihood_less_its_expansion():
     theta, p = np.delete(case.theta, 3 + 2), 3
     here = model.derivatives(theta)
     keep = [0, 1, 3, 4, 5]
-    made = model.rows.group_remainders(TAGS["logit"], theta, case.shares[keep], case.sd[keep], case.factor)
-    bounds = made.bounds(WIDE[keep], RADIUS[keep])
-    _, _, always = made.split(bounds, np.ones(bounds.size, bool))
+    made = model.rows.keep(GroupRemainders, TAGS["logit"], theta, case.shares[keep], case.sd[keep], case.factor)
+    always = made.split(WIDE[keep], RADIUS[keep], np.zeros(5), np.random.default_rng(1)).always
     rng = np.random.default_rng(6)
     delta, d = rng.normal(size=p), rng.normal(size=5)
     groups = here.by_group[0]

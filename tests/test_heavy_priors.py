@@ -17,7 +17,7 @@ import hierarchy
 import numpy as np
 import pytest
 from entries import interpret
-from scipy import stats
+from scipy import special, stats
 
 import tallbayes as tb
 from tallbayes.groups import thinned_setup as grouped_setup
@@ -28,7 +28,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import TailWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import passes
-from tallbayes.rows.memory import Derivatives
+from tallbayes.rows.tasks import Derivatives
 from tallbayes.sampling import diagnostics, shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.tails import unreached, warn_of_tails
@@ -55,7 +55,7 @@ def levels(events: Sequence[int], rows: Sequence[int], df: float) -> GLM:
 
 def margins(events: Sequence[int], rows: Sequence[int], df: float, ends: tuple[float, float]) -> list[harness.Line]:
     """The margin of each coefficient."""
-    a, b = far_apart(*ends, 1501), far_apart(-1e7, 1e7, 3001)
+    a, b = far_apart(*ends, 1501 if ends[0] < -10 else 601), far_apart(-1e7, 1e7, 1501)
     weight = events[0] * a - rows[0] * np.logaddexp(0, a) + stats.t.logpdf(a, df, 0, 2.5) + np.log(np.gradient(a))
     given = []
     for k, n in zip(events[1:], rows[1:], strict=True):
@@ -84,7 +84,7 @@ def kernel_of(model: GLM, seed: int = 1) -> Any:
     return expand(model, harness.mode_of(model), np.random.default_rng(seed)).kernel
 
 
-@pytest.mark.parametrize("df", [1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize("df", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize("name", LEVELS)
 def test_levels_under_student_t_priors(name, df):
     events, rows, ends = LEVELS[name]
@@ -178,7 +178,7 @@ def spike(df: float, scale: float, events: int, rows: int) -> tuple[GLM, harness
 def test_two_modes(df, scale, events, rows):
     """A prior much narrower than the likelihood: both its peak and that of the likelihood get their share."""
     model, truth = spike(df, scale, events, rows)
-    draws = harness.settled(kernel_of(model), 1_000, CHAINS, seed=5)[..., 0]
+    draws = harness.settled(kernel_of(model), 400, CHAINS, seed=5)[..., 0]
     assert truth.largest_z(draws) < harness.z_limit(CHAINS, truth.checks)
     weight = truth.probability[np.abs(truth.grid) < 20 * scale].sum()
     share = (np.abs(draws) < 20 * scale).mean(1)
@@ -273,7 +273,8 @@ def test_the_first_axes_follow_flat_directions(name, expected):
 def test_normal_priors_have_no_use_for_flat_directions():
     events, rows, _ = LEVELS["a level without events"]
     model = levels(events, rows, 2.0)
-    assert harness.mode_of(GLM.from_arrays(model.rows._x.T, model.rows._y, weights=model.rows._own())).flat == 0
+    given = model.rows.arrays
+    assert harness.mode_of(GLM.from_arrays(given.x.T, given.y, weights=given.own)).flat == 0
 
 
 # --- the stretch, and chains that stay in the posterior ---
@@ -300,7 +301,7 @@ def flat_kernel(moves: Moves | None = None, **options: Any) -> Any:
 def test_chains_stay_in_a_posterior_with_a_flat_direction(moves, threshold):
     kernel = flat_kernel(moves, threshold=threshold)
     assert kernel.mode.flat == 1
-    assert harness.departure(kernel, 6, 3_000, seed=11) > harness.FALSE_ALARM
+    assert harness.departure(kernel, 6, 1_500, seed=11) > harness.FALSE_ALARM
 
 
 def test_a_stretch_without_its_jacobian_leaves_the_posterior(monkeypatch):
@@ -378,7 +379,7 @@ def test_tails_that_are_not_flat_for_ever_are_reached_too():
     assert kernel.mode.flat == 0
     a, b = np.linspace(-1.6, 0.0, 81), far_apart(-1e5, 1e5, 2001)
     logs = stats.t.logpdf(a, 1)[:, None] + stats.t.logpdf(b, 1) + np.log(np.gradient(b))
-    for value, outcome in zip(model.rows._x[1], model.rows._y, strict=True):
+    for value, outcome in zip(model.rows.arrays.x[1], model.rows.arrays.y, strict=True):
         eta = a[:, None] + b * value
         logs += outcome * eta - np.logaddexp(0, eta)
     joint = np.exp(logs - logs.max()).sum(0)
@@ -449,24 +450,24 @@ def grouped_kernel(model: Hierarchical) -> Any:
 
 def grouped_margin(df: float) -> harness.Line:
     """Of the level's coefficient: a grid of intercept, coefficient and log tau, Gauss-Hermite for the effects."""
-    a, b, u = np.linspace(-3.3, 0.3, 41), far_apart(-1e7, 1e3, 1001), np.linspace(-6, 4, 51)
+    a, b, u = np.linspace(-3.3, 0.3, 25), far_apart(-1e7, 1e3, 601), np.linspace(-6, 4, 31)
     tau = np.exp(u)
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     logs = stats.t.logpdf(a, df, 0, 2.5)[:, None, None] + (u - np.log1p((tau / 2.5) ** 2))[None, :, None]
     logs = logs + stats.t.logpdf(b, df, 0, 2.5) + np.log(np.gradient(b))
+    joint = np.exp(logs - logs.max())
     for k, n, m in zip(*GROUPED, strict=True):
         eta = a[:, None, None] + tau[:, None] * nodes  # (a, tau, node)
-        own = k * eta - n * np.logaddexp(0, eta) + np.log(weights / weights.sum())
-        part = np.full(logs.shape, -np.inf)
+        own = k * eta - n * np.logaddexp(0, eta) + np.log(weights)
+        own, part = np.exp(own - own.max()), np.zeros(joint.shape)
         for node in range(nodes.size):
-            level = m * np.logaddexp(0, eta[:, :, node, None] + b)
-            part = np.logaddexp(part, own[:, :, node, None] - level)
-        logs += part
-    joint = np.exp(logs - logs.max()).sum((0, 1))
+            part += own[:, :, node, None] * special.expit(-eta[:, :, node, None] - b) ** m
+        joint *= part
+    joint = joint.sum((0, 1))
     return harness.Line(b, joint / joint.sum())
 
 
-@pytest.mark.parametrize("df", [1.0, pytest.param(2.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("df", [1.0, 2.0])
 def test_a_level_without_events_beside_group_effects(df):
     kernel = grouped_kernel(grouped_model(df))
     assert kernel.mode.flat.shape == (2, 1)
@@ -491,7 +492,7 @@ def test_groups_stay_in_a_posterior_with_a_flat_direction():
     start, exact = kernel.start(Streams.spawn(1, 400)).theta, hierarchy.exact_draws(kernel.model)
     assert np.ptp(np.quantile(start[:, 1], [0.1, 0.9])) > 1.5 * np.ptp(np.quantile(exact[:, 1], [0.1, 0.9]))
     assert np.isfinite(hierarchy.log_posterior(kernel.model, start)).all()
-    assert hierarchy.departure(kernel, 4, 2_500, seed=11) > harness.FALSE_ALARM
+    assert hierarchy.departure(kernel, 4, 1_500, seed=11) > harness.FALSE_ALARM
 
 
 def test_a_stretch_among_groups_without_its_jacobian_leaves_the_posterior(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from tallbayes.sampling.surrogate import described
 from tallbayes.sampling.taylor import Taylor
 from tallbayes.sampling.two_stage import TwoStageKernel
 
-CHAINS = 6_000
+CHAINS = 2_000
 STEPS = 6
 
 SKEWED = harness.skewed_model()
@@ -134,6 +135,9 @@ class PriorDropped:
         return np.zeros(len(theta))
 
 
+WITHOUT_PRIOR = PriorDropped(SKEWED)  # one for all tests: its exact draws are kept
+
+
 BROKEN_RATIOS = {
     "stage 2 flipped": (two_stage, "second_log_ratio", flipped),
     "stage 2 skipped": (two_stage, "second_log_ratio", skipped),
@@ -159,14 +163,14 @@ def test_broken_ratios_leave_the_posterior(monkeypatch, broken):
     module, name, function = BROKEN_RATIOS[broken]
     monkeypatch.setattr(module, name, function)
     kernel = make("independence" if "q-ratio" in broken else "random-walk", "callable")
-    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+    assert harness.departure(kernel, 2 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
 @pytest.mark.parametrize("surrogate", [None, "subsample"])
 def test_a_dropped_prior_leaves_the_posterior(surrogate):
-    kernel = replace(make("random-walk", surrogate), model=PriorDropped(SKEWED))
+    kernel = replace(make("random-walk", surrogate), model=WITHOUT_PRIOR)
     assert harness.imbalance(kernel, np.random.default_rng(1)) > 0.1
-    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+    assert harness.departure(kernel, 2 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
 def test_a_subchain_in_fixed_order_fails():
@@ -192,7 +196,7 @@ def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     from tallbayes.rows import passes
 
     monkeypatch.setattr(passes, "move", lambda *arguments: None)
-    assert harness.departure(make("one-at-a-time"), 4 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
+    assert harness.departure(make("one-at-a-time"), 2 * STEPS, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
 # --- kind 5: known posteriors ---
@@ -211,7 +215,7 @@ def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
 )
 def test_long_runs_agree_with_quadrature(parts):
     chains = 400
-    z = harness.largest_z(make(*parts), 300, chains, 5, harness.Quadrature.of(SKEWED))
+    z = harness.largest_z(make(*parts), 120, chains, 5, harness.Quadrature.of(SKEWED))
     assert z < harness.z_limit(chains)
 
 
@@ -219,7 +223,7 @@ def test_quadrature_check_sees_a_small_bias():
     """A posterior under a prior only a tenth narrower is told apart."""
     chains = 400
     other = harness.skewed_model(prior_sd=1.8)
-    z = harness.largest_z(make(), 300, chains, 5, harness.Quadrature.of(other))
+    z = harness.largest_z(make(), 120, chains, 5, harness.Quadrature.of(other))
     assert z > harness.z_limit(chains)
 
 
@@ -232,7 +236,7 @@ def test_the_tail_of_a_level_without_events_is_reached(remainders):
     proposal = Mixture(Independence(mode.center, mode.factor, 5.0), RandomWalk(mode.factor, 1.7))
     kernel = TwoStageKernel(model, surrogate, proposal, initial, 5)
     chains = 400
-    assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+    assert harness.largest_z(kernel, 150, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
 # --- kind 7: same seed, same draws ---
@@ -253,9 +257,13 @@ def test_rows_touched_are_what_the_passes_got(parts):
     kernel = make(*parts)
     surrogate = getattr(kernel, "surrogate", None)
     before = SKEWED.rows.touched, getattr(surrogate, "touched", 0)
-    with harness.counting_passes() as tally:
+    with ExitStack() as stack:
+        few = None
+        if getattr(surrogate, "size", 0):
+            few = stack.enter_context(harness.counting(getattr(surrogate, "rows", None) or surrogate._rows))
+        tally = stack.enter_context(harness.counting(SKEWED.rows))
         draws = harness.some_draws(kernel, [20])
     full = SKEWED.rows.touched - before[0]
-    assert full == tally[SKEWED.rows.size] >= SKEWED.rows.size * draws.decided.sum()
-    if getattr(surrogate, "size", 0):
-        assert surrogate.touched - before[1] == tally[surrogate.size]
+    assert full == sum(tally) >= SKEWED.rows.size * draws.decided.sum()
+    if few is not None:
+        assert surrogate.touched - before[1] == sum(few) > 0

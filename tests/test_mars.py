@@ -10,6 +10,7 @@ from scipy.special import expit
 import tallbayes as tb
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.splines.partition import Partition
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
 from tallbayes.splines.warmup import _length, _shares
 
@@ -238,7 +239,7 @@ def test_a_constant_variable_is_named_and_does_no_harm():
     frame["always"] = 0.1
     with pytest.warns(UserWarning, match="'always' is constant among the 300 reference rows"):
         model = tb.MARS("ill ~ age + always", frame)
-    assert len(model.rows.partition(64, 10, 0).outcome) > 64
+    assert len(model.rows.keep(Partition, 64, 10, 0).outcome) > 64
 
 
 def test_columns_of_a_frame_are_found_by_name():
@@ -263,7 +264,7 @@ def test_rows_far_out_do_not_take_the_cells_from_the_others():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 5_000))
     x[0, 7] = 1e9
-    partition = tb.MARS(x.T, x[1] > 0).rows.partition(64, 100, 0)
+    partition = tb.MARS(x.T, x[1] > 0).rows.keep(Partition, 64, 100, 0)
     spread = [
         np.ptp(x[0, partition.codes == code]) for code in range(partition.outcome.size) if code != partition.codes[7]
     ]

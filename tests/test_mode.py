@@ -12,7 +12,7 @@ from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import CONVERGED, PILOT_ROWS, SeparationWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
-from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import LogLikelihoodDerivatives
 
 
 def rng(seed=1):
@@ -300,14 +300,14 @@ def test_levels_without_finite_maximum_of_other_data(n, events, names):
 @pytest.mark.parametrize(("events", "names"), WITHOUT)
 def test_rounding_does_not_decide_on_separation(n, events, names, monkeypatch):
     """Another processor adds up in another order: sums differ by some eps times the number of their terms."""
-    generator, plain = rng(3), MemoryRows.sum
+    generator, plain = rng(3), LogLikelihoodDerivatives.answer
 
-    def rounded(rows, ask, params):
-        found, size = plain(rows, ask, params), 20 * np.finfo(float).eps * rows.size
+    def rounded(task, parts, params, rows):
+        found, size = plain(task, parts, params, rows), 20 * np.finfo(float).eps * rows.size
         near = [part + size * generator.uniform(-1, 1, part.shape) for part in found[:2]]
         return found._replace(value=near[0], gradient=near[1])
 
-    monkeypatch.setattr(MemoryRows, "sum", rounded)
+    monkeypatch.setattr(LogLikelihoodDerivatives, "answer", rounded)
     for seed in range(10):
         assert warned_of(GLM("y ~ x + g", levels(n, events, seed))) == names
 

@@ -7,12 +7,19 @@ from scipy.stats import binom
 
 import tallbayes as tb
 from tallbayes.families import Bernoulli, Poisson
-from tallbayes.results.fit import example, load
+from tallbayes.results.example import example
+from tallbayes.results.file import load
 from tallbayes.rows import calibration
-from tallbayes.rows.calibration import calibrate, sums
+from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.memory import MemoryRows
 
 FALSE_ALARM = 1e-4
 NONE = np.empty(0)  # no weights
+
+
+def sums(eta, y, weights):
+    """Of rows that have these linear predictors."""
+    return by_predictor(MemoryRows([eta], y, weights if weights.size else None), [1.0])
 
 
 LOGIT = Bernoulli()
@@ -99,9 +106,9 @@ def test_rows_ask_for_their_own_predictor():
     theta = np.array([0.3, 0.8, -0.5, 0.1, 0.4, 0.0])
     effects = theta[2:5][np.searchsorted(["a", "b", "c"], group)]
     expected = sums(theta[0] + theta[1] * x + offset + effects, y * 1.0, weights)
-    for part, other in zip(model.rows.by_predictor(theta), expected, strict=True):
+    for part, other in zip(by_predictor(model.rows, theta), expected, strict=True):
         np.testing.assert_allclose(part.sum(), other.sum())
-    mine, theirs = calibrate(model.rows.by_predictor(theta), model.family), calibrate(expected, model.family)
+    mine, theirs = calibrate(by_predictor(model.rows, theta), model.family), calibrate(expected, model.family)
     np.testing.assert_allclose(mine.observed, theirs.observed, atol=0.02)
 
 

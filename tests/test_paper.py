@@ -10,12 +10,12 @@ from browser import chromium, opened, overflow
 import tallbayes as tb
 from tallbayes import paper
 from tallbayes.paper import bank, experiment, hierarchical, loans, mars
-from tallbayes.results.fit import example
+from tallbayes.results.example import example
 
-LOANS = loans.Size(60_000, 6_000, 3_000, dict.fromkeys(loans.SAID, 250) | {"consensus": 60, "both": 60}, 150)
+LOANS = loans.Size(40_000, 4_000, 2_000, dict.fromkeys(loans.SAID, 150) | {"consensus": 60, "both": 60}, 100)
 BANKS = hierarchical.Size(60_000, dict.fromkeys(hierarchical.METHODS, 250) | {"consensus": 60}, 150)
 SPLINES = mars.Size(6_000, 200, 60)
-BANK = bank.Size(dict.fromkeys(bank.METHODS, 1_000) | {"consensus": 300, "both": 60}, 100)
+BANK = bank.Size(dict.fromkeys(bank.METHODS, 400) | {"consensus": 300, "both": 30}, 40)
 
 
 def bank_file():

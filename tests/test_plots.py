@@ -5,8 +5,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from tallbayes import plots
 from tallbayes.families import Bernoulli
 from tallbayes.results import plots as general
-from tallbayes.results.fit import example
-from tallbayes.rows.calibration import calibrate, sums
+from tallbayes.results.example import example
+from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.memory import MemoryRows
 
 
 def rendered(figure):
@@ -230,7 +231,7 @@ def test_calibration_shows_the_table():
 def test_calibration_of_rare_events_is_logarithmic():
     eta = np.linspace(-9, -1, 100_000)
     fit = example()
-    fit._calibration = calibrate(sums(eta, np.zeros(eta.size), np.empty(0)), Bernoulli())
+    fit._calibration = calibrate(by_predictor(MemoryRows([eta], np.zeros(eta.size)), [1.0]), Bernoulli())
     figure = rendered(plots.calibration(fit))
     assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
     (dots,) = [line for line in figure.axes[0].lines if line.get_label() == "observed"]

@@ -9,7 +9,7 @@ from precise import remainder as precise_remainder
 from tallbayes.families import Logit, logit
 from tallbayes.rows import remainders as module
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.remainders import SLACK, TRIANGLE
+from tallbayes.rows.remainders import SLACK, TRIANGLE, RemainderBounds, Remainders
 from tallbayes.sampling.thinned_loop import distance_bound
 
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (2.0,))]
@@ -152,7 +152,7 @@ FORMS = [(False, False), (True, False), (False, True), (True, True)]
 def test_bounds_hold_in_the_whole_ball(link, p):
     given, theta, factor = problem(link, p)
     radius = 5.0
-    found = MemoryRows(**given).remainders(TAGS[link], theta, factor).bounds(radius)
+    found = MemoryRows(**given).keep(Remainders, TAGS[link], theta, factor).bounds(radius)
     eta, expected = by_hand(link, given, theta, factor, radius)
     # eta and reach are rounded a dozen times, and no family's f''' grows faster than e^eta, or e^e^eta in cloglog.
     assert found == pytest.approx(expected, rel=1e-10)
@@ -170,18 +170,19 @@ def test_bounds_hold_in_the_whole_ball(link, p):
 @pytest.mark.parametrize(("weighted", "offset"), FORMS)
 def test_bounds_are_for_unit_weight_and_at_the_offset(weighted, offset):
     given, theta, factor = problem("logit", weighted=weighted, offset=offset)
-    found = MemoryRows(**given).remainders(Logit(), theta, factor)
+    found = MemoryRows(**given).keep(Remainders, Logit(), theta, factor)
     bounds = found.bounds(4.0)
     assert bounds == pytest.approx(by_hand("logit", given, theta, factor, 4.0)[1], rel=1e-12)
-    assert (found.weighted(bounds) == bounds * (given["weights"] if weighted else 1)).all()
+    again = RemainderBounds(Logit(), theta, factor, 4.0).of(MemoryRows(**given).arrays)
+    assert (again == bounds).all()
 
 
 def test_bounds_grow_with_the_radius_and_the_covariance():
     given, theta, factor = problem("poisson")
     rows = MemoryRows(**given)
-    small, large = (rows.remainders(TAGS["poisson"], theta, factor).bounds(radius) for radius in (1.0, 6.0))
+    small, large = (rows.keep(Remainders, TAGS["poisson"], theta, factor).bounds(radius) for radius in (1.0, 6.0))
     assert (large > small).all()
-    double = rows.remainders(TAGS["poisson"], theta, 2 * factor).bounds(3.0)
+    double = rows.keep(Remainders, TAGS["poisson"], theta, 2 * factor).bounds(3.0)
     assert double == pytest.approx(8 * large, rel=1e-12)  # the same reach in eta, and a is twice as long
 
 
@@ -192,7 +193,7 @@ def test_the_two_code_paths_agree(link, p, monkeypatch):
     rows, found = MemoryRows(**given), []
     for threshold in (1, 10**9):
         monkeypatch.setattr(module, "TRIANGLE", threshold)
-        made = rows.remainders(TAGS[link], theta, factor)
+        made = rows.keep(Remainders, TAGS[link], theta, factor)
         found.append((made._eta, made._reach, made.bounds(4.0)))
     for one, another in zip(*found, strict=True):
         assert one == pytest.approx(another, rel=1e-10, abs=1e-13)  # sums of 40 products in another order
@@ -201,23 +202,25 @@ def test_the_two_code_paths_agree(link, p, monkeypatch):
 def test_theta_is_copied():
     given, theta, factor = problem("logit")
     theta = theta.copy()
-    made = MemoryRows(**given).remainders(Logit(), theta, factor)
-    before = made.urn(made.bounds(4.0)).draw(5, np.random.default_rng(4)).eta
+    made = MemoryRows(**given).keep(Remainders, Logit(), theta, factor)
+    urn = split(made, 4.0).urn
+    before = urn.draw(5, np.random.default_rng(4)).eta
     theta[:] = 99
-    assert (made.urn(made.bounds(4.0)).draw(5, np.random.default_rng(4)).eta == before).all()
+    assert (urn.draw(5, np.random.default_rng(4)).eta == before).all()
+    assert (split(made, 4.0).urn.draw(5, np.random.default_rng(4)).eta == before).all()
 
 
 @pytest.mark.parametrize(("weighted", "offset"), FORMS)
 @pytest.mark.parametrize("link", ["logit", "poisson"])
 def test_expected_is_what_numpy_makes_of_bounds(link, weighted, offset):
     given, theta, factor = problem(link, n=20_000, weighted=weighted, offset=offset)
-    made = MemoryRows(**given).remainders(TAGS[link], theta, factor)
+    made, own = MemoryRows(**given).keep(Remainders, TAGS[link], theta, factor), given["weights"] if weighted else 1.0
     radii, spread = np.array([0.5, 3.0, 8.0]), 40.0
-    threshold = spread * float(np.quantile(made.weighted(made.bounds(3.0)), 0.9))
+    threshold = spread * float(np.quantile(own * made.bounds(3.0), 0.9))
     found = made.expected(radii, spread, threshold, np.random.default_rng(1))
     assert found.shape == (3, 2)
     for radius, (count, total) in zip(radii, found, strict=True):
-        value = spread * made.weighted(made.bounds(radius))
+        value = spread * own * made.bounds(radius)
         assert np.abs(value - threshold).min() > 1e-12 * threshold  # no row where rounding would decide
         assert count == (value > threshold).sum()
         assert total == pytest.approx(value[value <= threshold].sum(), rel=1e-11)
@@ -226,29 +229,52 @@ def test_expected_is_what_numpy_makes_of_bounds(link, weighted, offset):
 
 def test_infinite_bounds_count_as_above_the_threshold():
     # e^eta overflows somewhere in the ball: these rows must not enter the sum.
-    made = MemoryRows([[1.0, 1000.0]], [1.0, 1.0]).remainders(TAGS["poisson"], np.zeros(1), np.eye(1))
+    rows = MemoryRows([[1.0, 1000.0]], [1.0, 1.0])
+    made = rows.keep(Remainders, TAGS["poisson"], np.zeros(1), np.eye(1))
     assert np.isinf(made.bounds(3.0)).tolist() == [False, True]
     count, total = made.expected(np.array([3.0]), 1.0, 1e300, np.random.default_rng(1))[0]
     assert count == 1
     assert total == pytest.approx(made.bounds(3.0)[0])
     with pytest.raises(ValueError, match="must be finite"):
-        made.urn(made.bounds(3.0))
-    assert made.urn(made.bounds(3.0), np.array([1])).total == pytest.approx(total)
+        rows.draw(RemainderBounds(TAGS["poisson"], np.zeros(1), np.eye(1), 3.0), np.zeros(1))
+    found = split(made, 3.0, 1e300)
+    assert found.urn.total == pytest.approx(total) == found.total
+    assert found.always.x.tolist() == [[1000.0]]
 
 
-# Urns
+# Rows that are drawn, and rows that are always evaluated
+
+
+def split(made, radius, most=np.inf, directions=None):
+    """No row is always evaluated unless its weighted bound exceeds the most, or directions move it."""
+    none = np.empty((made._theta.size, 0))
+    return made.split(radius, most, none if directions is None else directions, np.random.default_rng(8))
+
+
+def test_rows_that_directions_move_are_always_evaluated():
+    given, theta, factor = problem("logit")
+    x = given["x"].copy()
+    x[1, 5:] = 0.0
+    made = MemoryRows(**given | {"x": x}).keep(Remainders, Logit(), theta, factor)
+    found = split(made, 4.0, np.inf, np.eye(len(x))[:, 1:2])
+    assert (found.always.x == x[:, :5]).all()
+    assert found.urn.rows == x.shape[1] - 5
 
 
 def test_urn_draws_by_weighted_bounds_and_leaves_out_the_chosen():
     given, theta, factor = problem("logit")
     rows = MemoryRows(**given)
-    made = rows.remainders(Logit(), theta, factor)
+    made = rows.keep(Remainders, Logit(), theta, factor)
     bounds = made.bounds(4.0)
-    chosen = np.argsort(-bounds)[:20]
-    urn, whole = made.urn(bounds, chosen), made.urn(bounds)
     measure = bounds * given["weights"]
-    assert whole.total == pytest.approx(measure.sum(), rel=1e-12)
-    assert urn.total == pytest.approx(np.delete(measure, chosen).sum(), rel=1e-12)
+    chosen = np.sort(np.argsort(-measure)[:20])
+    found, whole = split(made, 4.0, np.sort(measure)[-21]), split(made, 4.0)
+    urn = found.urn
+    assert (found.always.x == given["x"][:, chosen]).all()
+    assert (found.always.weights == given["weights"][chosen]).all()
+    assert found.rows == whole.rows == measure.size == urn.rows + 20
+    assert whole.urn.total == pytest.approx(measure.sum(), rel=1e-12)
+    assert urn.total == pytest.approx(np.delete(measure, chosen).sum(), rel=1e-12) == found.total
     before = rows.touched
     pool = urn.draw(50_000, np.random.default_rng(5))
     assert rows.touched == before + 50_000
@@ -279,7 +305,7 @@ def near_the_peak():
 def test_excess_is_at_most_one(link, p):
     given, theta, factor = problem(link, p)
     rows = MemoryRows(**given)
-    made = rows.remainders(TAGS[link], theta, factor)
+    made = rows.keep(Remainders, TAGS[link], theta, factor)
     before = rows.touched
     found = made.excess(made.bounds(5.0), 5.0, np.arange(0, 600, 2), np.random.default_rng(6), points=7)
     assert 0.05 < found <= 1
@@ -288,7 +314,7 @@ def test_excess_is_at_most_one(link, p):
 
 def test_excess_sees_bounds_that_are_too_small():
     rows, theta, factor = near_the_peak()
-    made = rows.remainders(Logit(), theta, factor)
+    made = rows.keep(Remainders, Logit(), theta, factor)
     bounds, everyone = made.bounds(4.0), np.arange(40)
     whole = made.excess(bounds, 4.0, everyone, np.random.default_rng(7))
     assert 0.95 < whole <= 1

@@ -12,7 +12,9 @@ from scipy import special, stats
 from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.results.compare import compare, compare_parameters
-from tallbayes.results.fit import ATTRIBUTE, Fit, check_writable, example, load
+from tallbayes.results.example import example
+from tallbayes.results.file import ATTRIBUTE, check_writable, load
+from tallbayes.results.fit import Fit
 from tallbayes.results.predict import GroupEffects
 from tallbayes.sampling import diagnostics
 

@@ -1,6 +1,6 @@
 """Rows against plain NumPy in long double: sums, threads, duplicates, counts, tracks and samples.
 
-Tolerances. A sum over rows is a chain of at most 512 additions in a chunk, 17 chunks a block and 256 blocks, and a
+Tolerances. A sum over rows is a chain of at most 512 additions in a chunk, 32 chunks a block and some blocks, and a
 row's term takes a few dozen roundings, so it errs by less than ROUNDING = 1,000 eps times the sum of the terms' sizes;
 a row's linear predictor errs by some eps times a_i = sum_j |x_ij theta_j| + |offset_i|, which no derivative of the
 family enlarges.
@@ -9,6 +9,7 @@ family enlarges.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
+import harness
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,9 +18,13 @@ from threadpoolctl import threadpool_limits
 from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
 from tallbayes.rows import threads
 from tallbayes.rows.duplicates import LOOK, Columns
-from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.tasks import DEFENSIVE, Fitted, Largest, Levels, LogLikelihood, LogLikelihoodDerivatives
 
 ROUNDING = 1000 * np.finfo(float).eps
+PARTS = ("x", "y", "weights", "offset")
 VALUE, ALL = LogLikelihood(Logit()), LogLikelihoodDerivatives(Logit())
 
 
@@ -64,12 +69,12 @@ def assert_close(found, expected):
 
 def assert_sums_are_right(given, params):
     rows, expected = MemoryRows(**given), reference(params=params, **given)
-    assert_close([rows.sum(VALUE, params)], expected)
-    assert_close(rows.sum(ALL, params), expected)
+    assert_close([rows.reduce(VALUE, params)], expected)
+    assert_close(rows.reduce(ALL, params), expected)
     assert rows.touched == 2 * rows.size * len(params)
 
 
-SIZES = [1, 2, 511, 512, 513, 8191, 8192, 8193, 20_000]
+SIZES = [1, 2, 511, 512, 513, LENGTH - 1, LENGTH, LENGTH + 1, 40_000]
 
 
 @pytest.mark.parametrize(("weighted", "offset"), list(itertools.product([False, True], repeat=2)))
@@ -90,15 +95,15 @@ def test_sums_where_blocks_are_longer_than_the_shortest():
     eta = 0.7 * given["x"][0]
     truth = (given["y"] * eta - np.logaddexp(0, eta)).sum()  # pairwise in double: far below the tolerance
     slack = ROUNDING * (1 + np.abs(eta)).sum()
-    assert MemoryRows(**given).sum(VALUE, [[0.7]]) == pytest.approx(truth, abs=slack)
+    assert MemoryRows(**given).reduce(VALUE, [[0.7]]) == pytest.approx(truth, abs=slack)
 
 
 @pytest.mark.parametrize("params", [[0.5, -1.0], [[0.5, -1.0]], [[1, 2]], np.array([[0.5, 9.0, -1.0]])[:, ::2]])
 def test_forms_of_parameters(params):
     given, _ = data(600, 2)
     expected = reference(params=np.array(params, float), **given)
-    assert_close([MemoryRows(**given).sum(VALUE, params)], expected)
-    assert_close(MemoryRows(**given).sum(ALL, params), expected)
+    assert_close([MemoryRows(**given).reduce(VALUE, params)], expected)
+    assert_close(MemoryRows(**given).reduce(ALL, params), expected)
 
 
 @pytest.mark.parametrize("layout", ["fortran", "float32", "integers", "strided"])
@@ -111,12 +116,12 @@ def test_forms_of_columns(layout):
         "strided": np.repeat(given["x"], 2, axis=1)[:, ::2],
     }[layout]
     params = rng.normal(size=(2, 3))
-    assert_close(MemoryRows(x, given["y"]).sum(ALL, params), reference(x.astype(float), given["y"], params))
+    assert_close(MemoryRows(x, given["y"]).reduce(ALL, params), reference(x.astype(float), given["y"], params))
 
 
 def test_wrong_number_of_coefficients():
     with pytest.raises(ValueError):
-        MemoryRows(**data(600, 3)[0]).sum(VALUE, [[1.0, 2.0]])
+        MemoryRows(**data(600, 3)[0]).reduce(VALUE, [[1.0, 2.0]])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_lengths_that_differ_are_refused(wrong):
 
 def test_parameter_vectors_of_another_width_are_refused():
     rows = MemoryRows(np.ones((2, 3)), np.ones(3))
-    for ask in (lambda theta: rows.sum(VALUE, theta), lambda theta: rows.track(Logit(), theta)):
+    for ask in (lambda theta: rows.reduce(VALUE, theta), lambda theta: harness.tracked(rows, Logit(), theta)):
         with pytest.raises(ValueError, match="3 entries, but these rows take 2"):
             ask(np.zeros((1, 3)))
 
@@ -145,17 +150,17 @@ def test_same_bits_for_any_number_of_threads(weighted, offset):
     for count in (1, 2, 4):
         with threads.using(count):
             rows = MemoryRows(**given)
-            track = rows.track(Logit(), params)
+            track = harness.tracked(rows, Logit(), params)
             moved = params + np.array([0, 0, 0, 0.1, 0])
             value = track.at(moved, 3, chains)
             track.accept(moved, 3, chains, value)
-            remainders = rows.remainders(Logit(), params[0], factor)
+            remainders = rows.keep(Remainders, Logit(), params[0], factor)
             bounds = remainders.bounds(5.0)
-            pool = remainders.urn(bounds).draw(100, np.random.default_rng(1))
+            pool = rows.draw(harness.Known(bounds), params[0]).draw(100, np.random.default_rng(1))
             answers.append(
                 (
-                    *rows.sum(ALL, params)[:3],
-                    rows.sum(VALUE, params),
+                    *rows.reduce(ALL, params)[:3],
+                    rows.reduce(VALUE, params),
                     value,
                     track.at(moved, 1, chains),
                     bounds,
@@ -176,7 +181,7 @@ def test_same_bits_for_any_number_of_blas_threads(n):
     for count in (1, 2):
         with threadpool_limits(count, user_api="blas"):
             rows = MemoryRows(**given)
-            answers.append((rows._constant, rows.sum(VALUE, [[0.1, 0.2]])[0]))
+            answers.append((rows.outcomes.constant, rows.reduce(VALUE, [[0.1, 0.2]])[0]))
     assert answers[0] == answers[1]
 
 
@@ -187,13 +192,13 @@ def assert_same_bits_alone(rows, tag, params):
     """Each parameter vector has the very answers alone that it has among others, wherever it stands there."""
     order = np.random.default_rng(1).permutation(len(params))
     for ask in (LogLikelihood(tag), LogLikelihoodDerivatives(tag)):
-        together, shuffled = (as_parts(rows.sum(ask, vectors)) for vectors in (params, params[order]))
-        alone = [as_parts(rows.sum(ask, one)) for one in params]
+        together, shuffled = (as_parts(rows.reduce(ask, vectors)) for vectors in (params, params[order]))
+        alone = [as_parts(rows.reduce(ask, one)) for one in params]
         for part, other, single in zip(together, shuffled, zip(*alone, strict=True), strict=True):
             np.testing.assert_array_equal(part, np.concatenate(single))
             np.testing.assert_array_equal(part[order], other)
     np.testing.assert_array_equal(
-        rows.linear(tag, params), np.concatenate([rows.linear(tag, one[None]) for one in params])
+        rows.outcomes.linear(tag, params), np.concatenate([rows.outcomes.linear(tag, one[None]) for one in params])
     )
 
 
@@ -231,7 +236,7 @@ def test_the_sd_of_effects_changes_no_bit(groups, place):
     rows = MemoryRows(**given, strata=strata, group="g", groups=groups)
     params = rng.normal(size=(11, rows.width))
     params[place, :-1] = params[-1, :-1]
-    values = rows.sum(VALUE, params)
+    values = rows.reduce(VALUE, params)
     assert values[place] == values[-1]
 
 
@@ -240,8 +245,9 @@ def test_tracked_chains_have_the_same_bits_alone_as_among_others(n):
     given, rng = data(n, 13)
     rows, params = MemoryRows(**given), rng.normal(size=(5, 13)) / 10
     moved = params + 0.1 * np.eye(13)[4]
-    together = rows.track(Logit(), params).at(moved, 4, np.arange(5))
-    alone = [rows.track(Logit(), params[k : k + 1]).at(moved[k : k + 1], 4, np.arange(1)) for k in range(5)]
+    together = harness.tracked(rows, Logit(), params).at(moved, 4, np.arange(5))
+    each = [(params[k : k + 1], moved[k : k + 1]) for k in range(5)]
+    alone = [harness.tracked(rows, Logit(), here).at(there, 4, np.arange(1)) for here, there in each]
     np.testing.assert_array_equal(together, np.concatenate(alone))
 
 
@@ -251,16 +257,16 @@ def test_order_of_rows_does_not_matter():
     order = rng.permutation(20_000)
     expected = reference(params=params, **given)
     shuffled = {name: values[..., order] for name, values in given.items()}
-    assert_close(MemoryRows(**shuffled).sum(ALL, params), expected)
+    assert_close(MemoryRows(**shuffled).reduce(ALL, params), expected)
 
 
 def test_duplicated_rows_are_rows_of_weight_two():
     given, rng = data(9000, 3)
     params = rng.normal(size=(2, 3))
-    twice = MemoryRows(np.tile(given["x"], 2), np.tile(given["y"], 2)).sum(ALL, params)
+    twice = MemoryRows(np.tile(given["x"], 2), np.tile(given["y"], 2)).reduce(ALL, params)
     weighted = given | {"weights": np.full(9000, 2.0)}
     assert_close(twice, reference(params=params, **weighted))
-    assert_close(MemoryRows(**weighted).sum(ALL, params), reference(params=params, **weighted))
+    assert_close(MemoryRows(**weighted).reduce(ALL, params), reference(params=params, **weighted))
 
 
 def test_weight_zero_is_no_row():
@@ -268,7 +274,7 @@ def test_weight_zero_is_no_row():
     keep = rng.random(3000) < 0.5
     params = rng.normal(size=(1, 2))
     expected = reference(given["x"][:, keep], given["y"][keep], params)
-    assert_close(MemoryRows(**given | {"weights": keep.astype(float)}).sum(ALL, params), expected)
+    assert_close(MemoryRows(**given | {"weights": keep.astype(float)}).reduce(ALL, params), expected)
 
 
 # Collapsing
@@ -300,11 +306,13 @@ def test_collapsing_is_exact(n, levels, weighted, offset):
     total = n if given["weights"] is None else given["weights"].sum()
     assert merged.total_weight == pytest.approx(total, rel=ROUNDING)
     params = np.random.default_rng(3).normal(size=(2, 3))
-    assert_close(merged.sum(ALL, params), reference(params=params, **given))
+    assert_close(merged.reduce(ALL, params), reference(params=params, **given))
     for by in ("g", "outcome"):
-        before, after = rows.weight_by(by), merged.weight_by(by)
+        before, after = (some.reduce(Levels(by)) for some in (rows, merged))
         assert before.keys() == after.keys()
-        assert list(after.values()) == pytest.approx(list(before.values()), rel=ROUNDING)
+        for level, other in zip(before.values(), after.values(), strict=True):
+            assert other[1:] == pytest.approx(level[1:], rel=ROUNDING)
+        assert sum(level.rows for level in after.values()) == merged.size
 
 
 @pytest.mark.parametrize("apart", ["x", "y", "offset", "strata"])
@@ -333,7 +341,7 @@ def test_collapsing_zero_and_minus_zero():
     merged = collapsed(x=[np.ones(1000), x], y=np.arange(1000) // 500)
     assert merged.size <= 4
     assert merged.total_weight == 1000
-    assert merged.sum(VALUE, [[1.0, 3.0]]) == pytest.approx(500 * 1.0 - 1000 * np.log1p(np.e), rel=ROUNDING)
+    assert merged.reduce(VALUE, [[1.0, 3.0]]) == pytest.approx(500 * 1.0 - 1000 * np.log1p(np.e), rel=ROUNDING)
 
 
 @pytest.mark.parametrize("repeated", [0.0, 0.3, 0.49])
@@ -355,13 +363,13 @@ def test_collapsing_when_hashes_collide(monkeypatch):
 
 def test_collapsing_keeps_the_order_of_first_appearance():
     merged = collapsed(x=[[3.0, 1, 3, 2, 1, 3, 2, 1, 3, 3]], y=np.zeros(10))
-    assert merged._x.tolist() == [[3, 1, 2]]
-    assert merged._weights.tolist() == [5, 3, 2]
+    assert merged.arrays.x.tolist() == [[3, 1, 2]]
+    assert merged.arrays.weights.tolist() == [5, 3, 2]
 
 
 def test_collapsing_not_a_number():
     merged = collapsed(x=[np.full(1000, np.nan)], y=np.zeros(1000))
-    assert np.isnan(merged.sum(VALUE, [[1.0]])).all()
+    assert np.isnan(merged.reduce(VALUE, [[1.0]])).all()
 
 
 # Counts
@@ -371,38 +379,37 @@ def test_honest_counts():
     given, rng = data(1500, 3)
     rows = MemoryRows(**given)
     assert rows.touched == 0
-    rows.sum(VALUE, np.zeros((4, 3)))
+    rows.reduce(VALUE, np.zeros((4, 3)))
     assert rows.touched == 4 * 1500
-    rows.sum(ALL, np.zeros(3))
+    rows.reduce(ALL, np.zeros(3))
     assert rows.touched == 5 * 1500
     theta = np.zeros((2, 3))
-    track = rows.track(Logit(), theta)
+    track = harness.tracked(rows, Logit(), theta)
     assert rows.touched == (5 + 2 * 2) * 1500  # the predictors, and the values where the chains start
     track.at(theta, 1, np.array([0]))
     assert rows.touched == (9 + 1) * 1500
     track.accept(theta, 1, np.array([0]), track.value[:1])
     track.refresh()
     assert rows.touched == (10 + 2) * 1500
-    remainders = rows.remainders(Logit(), theta[0], np.eye(3))
+    remainders = rows.keep(Remainders, Logit(), theta[0], np.eye(3))
     assert rows.touched == (12 + 2) * 1500  # the predictor and the reach of every row
     bounds = remainders.bounds(1.0)
-    remainders.urn(bounds).draw(50, rng)
+    rows.draw(harness.Known(bounds), theta[0]).draw(50, rng)
     remainders.excess(bounds, 1.0, np.arange(10), rng, points=3)
     assert rows.touched == 14 * 1500 + 50 + 30
     part = rows.sample(100, rng)
-    part.sum(VALUE, np.zeros((3, 3)))
+    part.reduce(VALUE, np.zeros((3, 3)))
     assert part.touched == 300
     assert rows.touched == 14 * 1500 + 80
-    rows.take(np.arange(7))
     rows.pilot(20, rng)
-    rows.largest()
-    rows.expected(Bernoulli(), theta[0])
-    assert rows.touched == 16 * 1500 + 80 + 27
+    rows.reduce(Largest())
+    rows.sample(30, rng, measure=Fitted(Bernoulli(), theta[0]))
+    assert rows.touched == 16 * 1500 + 80 + 20
+    assert rows.passes == 9
     rows.count(5)
-    assert rows.touched == 16 * 1500 + 80 + 32
-    assert rows.linear(Logit(), theta).shape == (2,)
-    rows.arrays()
-    assert rows.touched == 16 * 1500 + 80 + 32  # nothing of these is a look at rows
+    assert rows.touched == 16 * 1500 + 80 + 25
+    assert rows.outcomes.linear(Logit(), theta).shape == (2,)  # no look at rows
+    assert rows.touched == 16 * 1500 + 80 + 25
 
 
 def test_counts_of_several_threads():
@@ -419,7 +426,7 @@ def test_counts_of_several_threads():
 def test_track_follows_direct_sums(weighted, offset):
     given, rng = data(9000, 4, weighted, offset)
     rows, theta = MemoryRows(**given), rng.normal(size=(5, 4))
-    track = rows.track(Logit(), theta)
+    track = harness.tracked(rows, Logit(), theta)
     expected, slack = reference(params=theta, **given)
     assert (np.abs(track.value - expected[0]) <= slack[0]).all()
     moves = 150
@@ -447,7 +454,7 @@ def test_track_follows_direct_sums(weighted, offset):
 def test_track_leaves_chains_alone_until_they_move():
     given, rng = data(600, 2)
     theta = rng.normal(size=(3, 2))
-    track = MemoryRows(**given).track(Logit(), theta)
+    track = harness.tracked(MemoryRows(**given), Logit(), theta)
     before = track.value.copy()
     proposed = theta + np.array([0.0, 1.0])
     value = track.at(proposed, 1, np.arange(3))
@@ -462,14 +469,14 @@ def test_track_leaves_chains_alone_until_they_move():
 
 
 def test_track_refuses_moves_of_all_columns():
-    track = MemoryRows(**data(600, 2)[0]).track(Logit(), np.zeros((1, 2)))
+    track = harness.tracked(MemoryRows(**data(600, 2)[0]), Logit(), np.zeros((1, 2)))
     with pytest.raises(ValueError, match="one column only"):
         track.at(np.ones((1, 2)), None, np.array([0]))
 
 
 def test_track_started_in_whole_numbers():
     given, _ = data(600, 2)
-    track = MemoryRows(**given).track(Logit(), np.zeros((1, 2), dtype=int))
+    track = harness.tracked(MemoryRows(**given), Logit(), np.zeros((1, 2), dtype=int))
     moved, chain = np.array([[0.5, 0.0]]), np.array([0])
     value = track.at(moved, 0, chain)
     track.accept(moved, 0, chain, value)
@@ -483,20 +490,21 @@ def test_track_started_in_whole_numbers():
 def test_arrays_and_taken_rows(weighted, offset):
     given, rng = data(700, 2, weighted, offset)
     rows = MemoryRows(**given, strata={"g": np.arange(700) % 3})
-    x, y, added, weights = rows.arrays()
+    x, y, weights, added = (getattr(rows.arrays, part) for part in PARTS)
     assert (x == given["x"]).all()
     assert (y == given["y"]).all()
     assert (added == given["offset"]).all() if offset else added.size == 0
     assert (weights == given["weights"]).all() if weighted else weights.size == 0
     chosen = rng.permutation(700)[:50]
-    part = rows.take(chosen)
-    for found, whole in zip(part.arrays(), (x.T, y, added, weights), strict=True):
+    part = MemoryRows.of(rows.arrays.take(chosen))
+    for name, whole in zip(PARTS, (x.T, y, weights, added), strict=True):
+        found = getattr(part.arrays, name)
         assert (whole[chosen] == found.T).all() if whole.size else found.size == 0
-    assert (part._strata["g"] == chosen % 3).all()
+    assert (part.arrays.strata["g"] == chosen % 3).all()
     params = rng.normal(size=(2, 2))
     expected = reference(params=params, **{name: v if v is None else v[..., chosen] for name, v in given.items()})
-    assert_close(part.sum(ALL, params), expected)
-    assert rows.take(chosen[:0]).size == 0
+    assert_close(part.reduce(ALL, params), expected)
+    assert rows.arrays.take(chosen[:0]).size == 0
 
 
 @pytest.mark.parametrize(("weighted", "offset"), list(itertools.product([False, True], repeat=2)))
@@ -507,16 +515,17 @@ def test_the_linear_part(weighted, offset):
     times = (given["weights"] if weighted else 1) * given["y"]
     slack = ROUNDING * (1 + np.abs(eta)).sum() * 3
     for tag in (Logit(), Log()):
-        assert MemoryRows(**given).linear(tag, params) == pytest.approx(eta @ times, abs=slack)
-    assert (MemoryRows(**given).linear(Bernoulli("probit").tag, params) == 0).all()
+        assert MemoryRows(**given).outcomes.linear(tag, params) == pytest.approx(eta @ times, abs=slack)
+    assert (MemoryRows(**given).outcomes.linear(Bernoulli("probit").tag, params) == 0).all()
 
 
-def test_expected_outcomes():
+def test_fitted_outcomes():
     given, rng = data(700, 2, weighted=True, offset=True)
     theta, rows = rng.normal(size=2), MemoryRows(**given)
     eta = theta @ given["x"] + given["offset"]
     for family, mean in [(Poisson(), np.exp(eta)), (Binomial("m", "probit"), stats.norm.cdf(eta))]:
-        assert rows.expected(family, theta) == pytest.approx(mean * given["weights"], rel=1e-12)
+        average = np.average(mean, weights=given["weights"])
+        assert Fitted(family, theta).of(rows.arrays) == pytest.approx(mean + DEFENSIVE * average, rel=1e-12)
 
 
 # Pilots
@@ -547,9 +556,8 @@ def test_pilots_estimate_the_sums(kind, weighted):
     tag = Log() if "counts" in kind else Logit()
 
     def sums(some):
-        _, y, _, weights = some.arrays()
-        outcomes = y @ weights if weights.size else y.sum()
-        return np.append(some.sum(LogLikelihood(tag), params), [some.total_weight, outcomes])
+        outcomes = some.arrays.y @ some.arrays.own
+        return np.append(some.reduce(LogLikelihood(tag), params), [some.total_weight, outcomes])
 
     pilots = [rows.pilot(300, np.random.default_rng([11, seed])) for seed in range(seeds)]
     assert {pilot.size for pilot in pilots} == {300}
@@ -558,15 +566,15 @@ def test_pilots_estimate_the_sums(kind, weighted):
     slack = 5.2 * found.std(0, ddof=1) / seeds**0.5 + ROUNDING * np.abs(truth)
     assert (np.abs(found.mean(0) - truth) <= slack).all()
     if "rare" in kind and not weighted:  # half of the pilot is for rows with an outcome
-        assert (np.array([(pilot.arrays()[1] > 0).sum() for pilot in pilots]) > 100).all()
+        assert (np.array([(pilot.arrays.y > 0).sum() for pilot in pilots]) > 100).all()
 
 
 def test_a_pilot_repeats_and_keeps_offsets_and_strata():
     given = pilot_data("counts") | {"offset": np.arange(5000.0), "strata": {"g": np.arange(5000) % 7}}
     first, again, other = (MemoryRows(**given).pilot(100, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert (first._x == again._x).all()
-    assert (first._offset != other._offset).any()
-    assert (first._strata["g"] == first._offset.astype(int) % 7).all()
+    assert (first.arrays.x == again.arrays.x).all()
+    assert (first.arrays.offset != other.arrays.offset).any()
+    assert (first.arrays.strata["g"] == first.arrays.offset.astype(int) % 7).all()
 
 
 def test_a_pilot_has_no_row_without_weight():
@@ -574,7 +582,7 @@ def test_a_pilot_has_no_row_without_weight():
     pilot = MemoryRows(**pilot_data("rare"), weights=weights, offset=np.arange(5000.0)).pilot(
         500, np.random.default_rng(12)
     )
-    assert (pilot._offset % 2 == 0).all()
+    assert (pilot.arrays.offset % 2 == 0).all()
     assert np.isfinite(pilot.total_weight)
 
 
@@ -595,8 +603,8 @@ SAMPLES = {
     "by outcome, own weights": (True, {"size": {0: 30, 1: 20}, "by": "outcome"}),
     "by strata": (False, {"size": 15, "by": "g"}),
     "by strata, own weights": (True, {"size": 15, "by": "g"}),
-    "by measure": (True, {"size": 60, "weight": "measure"}),
-    "by measure and strata": (True, {"size": 15, "weight": "measure", "by": "g"}),
+    "by measure": (True, {"size": 60, "measure": True}),
+    "by measure and strata": (True, {"size": 15, "measure": True, "by": "g"}),
 }
 
 
@@ -605,20 +613,20 @@ def test_sample_is_unbiased(name):
     weighted, request = SAMPLES[name]
     given, strata, measure = sampling_data()
     rows = MemoryRows(**given | ({} if weighted else {"weights": None}), strata=strata)
-    request = request | ({"weight": measure} if "weight" in request else {})
+    request = request | ({"measure": harness.Known(measure)} if "measure" in request else {})
     params = np.array([[0.3, -0.8], [-1.0, 2.0]])
-    truth = np.append(rows.sum(VALUE, params), rows.total_weight)
+    truth = np.append(rows.reduce(VALUE, params), rows.total_weight)
     samples = [rows.sample(rng=np.random.default_rng([6, seed]), **request) for seed in range(300)]
     if "by" not in request:
         assert {sample.size for sample in samples} == {60}
     elif isinstance(request["size"], int):
         assert {sample.size for sample in samples} == {4 * 15}
-    found = np.array([np.append(sample.sum(VALUE, params), sample.total_weight) for sample in samples])
+    found = np.array([np.append(sample.reduce(VALUE, params), sample.total_weight) for sample in samples])
     # 5 standard errors: a false alarm in 3 x 6e-7 of all seeds; an estimate without variance is right to
     # rounding.
     slack = 5 * found.std(0, ddof=1) / 300**0.5 + ROUNDING * np.abs(truth)
     assert (np.abs(found.mean(0) - truth) <= slack).all()
-    if "weight" not in request:  # equal weights after scaling, or nearly: the total is that of the data
+    if "measure" not in request:  # equal weights after scaling, or nearly: the total is that of the data
         assert np.ptp(found[:, -1]) <= ROUNDING * truth[-1]
 
 
@@ -626,11 +634,11 @@ def test_sample_sizes_by_stratum():
     given, strata, _ = sampling_data()
     rows = MemoryRows(**given | {"weights": None}, strata=strata)
     sample = rows.sample({0: 7, 3: 10_000, 6: 0}, np.random.default_rng(7), by="g")
-    codes, counts = np.unique(sample._strata["g"], return_counts=True)
+    codes, counts = np.unique(sample.arrays.strata["g"], return_counts=True)
     whole = dict(zip(*np.unique(strata["g"], return_counts=True), strict=True))
     # Taken in part, whole because more was asked for, not at all, and whole because it was not named.
     assert dict(zip(codes.tolist(), counts.tolist(), strict=True)) == {0: 7, 3: whole[3], 9: whole[9]}
-    totals = sample.weight_by("g")
+    totals = {code: level.weight for code, level in sample.reduce(Levels("g")).items()}
     assert totals[0] == pytest.approx(whole[0], rel=ROUNDING)
     assert (totals[3], totals[9]) == (whole[3], whole[9])
 
@@ -639,7 +647,7 @@ def test_sample_has_no_row_twice():
     given, _, measure = sampling_data()
     rows = MemoryRows(np.arange(400.0)[None], given["y"])
     for seed in range(200):
-        chosen = rows.sample(250, np.random.default_rng(seed), weight=measure)._x[0]
+        chosen = rows.sample(250, np.random.default_rng(seed), measure=harness.Known(measure)).arrays.x[0]
         assert np.unique(chosen).size == chosen.size == 250
 
 
@@ -649,7 +657,9 @@ def test_inclusion_probabilities():
     rows = MemoryRows(np.arange(float(n))[None], np.zeros(n))
     counts = np.zeros(n)
     for seed in range(seeds):
-        counts[rows.sample(size, np.random.default_rng([8, seed]), weight=measure)._x[0].astype(int)] += 1
+        counts[
+            rows.sample(size, np.random.default_rng([8, seed]), measure=harness.Known(measure)).arrays.x[0].astype(int)
+        ] += 1
     p = size * measure / measure.sum()
     z = (counts - seeds * p) / np.sqrt(seeds * p * (1 - p))
     assert (np.abs(z) < 5).all()  # a false alarm in 12 x 6e-7 of all seeds
@@ -662,8 +672,8 @@ def test_large_weights_are_certain():
     for seed in range(50):
         sample = rows.sample(10, np.random.default_rng(seed))
         assert sample.size == 10
-        assert {3, 50} <= set(sample._x[0])
-        assert (sample._weights[np.isin(sample._x[0], [3, 50])] == 1000).all()
+        assert {3, 50} <= set(sample.arrays.x[0])
+        assert (sample.arrays.weights[np.isin(sample.arrays.x[0], [3, 50])] == 1000).all()
         assert sample.total_weight == pytest.approx(2098, rel=ROUNDING)
 
 
@@ -674,14 +684,14 @@ def test_zero_weights_are_never_drawn():
     for size in (5, 10, 50):
         sample = rows.sample(size, np.random.default_rng(size))
         assert sample.size == min(size, 10)
-        assert sample._x[0].max() < 10
+        assert sample.arrays.x[0].max() < 10
         assert sample.total_weight == pytest.approx(10, rel=ROUNDING)
 
 
 def test_tiny_weights():
     rows = MemoryRows(np.arange(4.0)[None], np.zeros(4))
-    sample = rows.sample(3, np.random.default_rng(1), weight=np.array([1.0, 1.0, 1e-320, 0.0]))
-    assert sample._x[0].tolist() == [0, 1, 2]
+    sample = rows.sample(3, np.random.default_rng(1), measure=harness.Known(np.array([1.0, 1.0, 1e-320, 0.0])))
+    assert sample.arrays.x[0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("size", [400, 401, 10**9])
@@ -689,28 +699,28 @@ def test_tiny_weights():
 def test_sample_of_everything_is_everything(size, weighted):
     given, strata, measure = sampling_data()
     rows = MemoryRows(**given | ({} if weighted else {"weights": None}), strata=strata)
-    for request in ({}, {"by": "g"}, {"weight": measure}):
+    for request in ({}, {"by": "g"}, {"measure": harness.Known(measure)}):
         sample = rows.sample(size, np.random.default_rng(9), **request)
         assert sample.size == 400
         assert sample.total_weight == pytest.approx(rows.total_weight, rel=ROUNDING)
         params = np.array([[0.3, -0.8]])
         expected = reference(params=params, **given | ({} if weighted else {"weights": None}))
-        assert_close(sample.sum(ALL, params), expected)
+        assert_close(sample.reduce(ALL, params), expected)
 
 
 def test_sample_leaves_the_rows_alone_and_repeats():
     given, strata, _ = sampling_data()
     rows = MemoryRows(**given, strata=strata)
-    before = rows.sum(VALUE, [[1.0, 1.0]])
-    first, again, other = (rows.sample(50, np.random.default_rng(seed))._x for seed in (1, 1, 2))
+    before = rows.reduce(VALUE, [[1.0, 1.0]])
+    first, again, other = (rows.sample(50, np.random.default_rng(seed)).arrays.x for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
-    assert rows.sum(VALUE, [[1.0, 1.0]]) == before
+    assert rows.reduce(VALUE, [[1.0, 1.0]]) == before
 
 
 def test_unknown_stratum():
     rows = MemoryRows(np.ones((1, 10)), np.zeros(10), strata={"bank": np.zeros(10)})
-    for ask in (rows.weight_by, lambda by: rows.sample(3, np.random.default_rng(1), by=by)):
+    for ask in (lambda by: rows.reduce(Levels(by)), lambda by: rows.sample(3, np.random.default_rng(1), by=by)):
         with pytest.raises(
             ValueError, match=r"no stratum 'city' is kept with the rows; there are \['outcome', 'bank'\]"
         ):

@@ -16,6 +16,7 @@ from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.thinned_loop import TOTAL
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
+from tallbayes.rows.remainders import Remainders
 from tallbayes.rows.subsample import scattered
 from tallbayes.sampling import thinned_setup
 from tallbayes.sampling.thinned_setup import expand, require_every_row
@@ -44,10 +45,10 @@ def kernels(seed: int, given: bool) -> list[Any]:
     except ValueError:  # columns that happen to be collinear
         return []
     rng = np.random.default_rng([seed, 2])
-    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    remainders = model.rows.keep(Remainders, model.family.tag, mode.theta, mode.factor)
     thresholds = [None, 0.0, np.inf]
     for beyond in thinned_setup.BEYOND[:2]:
-        bounds = np.sort(remainders.weighted(remainders.bounds(mode.theta.size**0.5 + beyond)))
+        bounds = np.sort(model.rows.arrays.own * remainders.bounds(mode.theta.size**0.5 + beyond))
         edge = bounds[np.flatnonzero(bounds)[:1]] if bounds.any() else bounds[:0]
         spread = thinned_setup.typical_spread(rng.standard_normal((2, 500, mode.theta.size)))
         thresholds += [float(spread * value * near) for value in edge for near in (0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2)]
@@ -70,8 +71,8 @@ def test_a_row_left_out_is_seen(monkeypatch):
     assert harness.left_out(kernel, np.random.default_rng(5)) < 1e-10
     right = type(kernel.urn).__init__
 
-    def forgetful(self, weights, *rest):
-        right(self, np.where(np.arange(weights.size) == 3, 0.0, weights), *rest)
+    def forgetful(self, arrays, count, bounds, *rest):
+        right(self, arrays, count, np.where(np.arange(bounds.size) == 3, 0.0, bounds), *rest)
 
     monkeypatch.setattr(type(kernel.urn), "__init__", forgetful)
     with pytest.raises(FloatingPointError, match="1 rows would be left out"):
@@ -83,10 +84,10 @@ def test_a_row_left_out_is_seen(monkeypatch):
 
 @pytest.mark.parametrize(("drawn", "total", "always"), [(2, 3.0, 1), (3, 4.0, 1), (3, 3.0, 0), (3, np.nan, 1)])
 def test_what_does_not_add_up_is_refused(drawn, total, always):
-    weighted, chosen = np.array([1.0, 0.0, 1.0, 9.0, 1.0]), np.array([3])
-    require_every_row(weighted, 3, 3.0, chosen, 1)
+    rows, bounds = 4, 3.0  # of which one row is always evaluated, and three are drawn
+    require_every_row(rows - 3 - 1, bounds, 3.0)
     with pytest.raises(FloatingPointError, match="left out"):
-        require_every_row(weighted, drawn, total, chosen, always)
+        require_every_row(rows - drawn - always, bounds, total)
 
 
 def test_no_row_of_a_group_is_left_out():
@@ -105,7 +106,7 @@ def test_no_row_of_a_group_is_left_out():
             drawn, always = kernel.target.drawn, kernel.target.always
             assert np.count_nonzero(drawn.bound) + always.y.size == model.rows.size
             weights = drawn.weights if drawn.weights.size else 1.0
-            sums = np.bincount(model.rows._codes, drawn.bound * weights, model.rows.groups)
+            sums = np.bincount(model.rows.arrays.codes, drawn.bound * weights, model.rows.groups)
             np.testing.assert_allclose(kernel.target.expansion.groups[TOTAL], sums, rtol=1e-12)
             split += 0 < always.y.size < model.rows.size
     assert split > 5
@@ -130,8 +131,8 @@ def test_a_period_in_the_data_hides_no_row(period, phase, events):
     model = sparse_rows(n, period, phase, events, 3)
     assert model.rows.size == n
     kernel = expand(model, harness.mode_of(model), np.random.default_rng(1)).kernel
-    assert kernel.urn.rows == np.count_nonzero(model.rows._x) - kernel.target.always.y.size
-    offset, moved = model.rows._offset, model.rows._x[0] != 0
+    assert kernel.urn.rows == np.count_nonzero(model.rows.arrays.x) - kernel.target.always.y.size
+    offset, moved = model.rows.arrays.offset, model.rows.arrays.x[0] != 0
 
     def log_density(t):
         # Of so rare events: the sum of log(1 + e^(t + offset)) is that of e^(t + offset), and of minus half its square.

@@ -23,8 +23,8 @@ def rebuilt(rows, shards):
     """Total weight of each distinct row, over all shards."""
     totals: dict[tuple[float, ...], float] = {}
     for shard in shards:
-        weights = shard.rows._own()
-        for *row, weight in np.column_stack([*shard.rows._x, shard.rows._y, weights]):
+        weights = shard.rows.arrays.own
+        for *row, weight in np.column_stack([*shard.rows.arrays.x, shard.rows.arrays.y, weights]):
             totals[tuple(row)] = totals.get(tuple(row), 0.0) + weight
     return totals
 
@@ -55,17 +55,17 @@ def test_weights_that_are_no_counts_keep_their_rows_whole():
     x, y = design(200)
     weights = np.where(np.arange(200) % 2, 2.0, 0.5)
     for shard in deal(MemoryRows(x, y, weights), 3, "random", RNG(1)):
-        assert set(shard.rows._weights) <= {0.5, 2.0}
+        assert set(shard.rows.arrays.weights) <= {0.5, 2.0}
 
 
 def test_shards_are_random_and_depend_on_the_seed():
     x, y = design(1_000)
     rows = MemoryRows(x, y)
     one, same, other = (deal(rows, 4, "random", RNG(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one[0].rows._x, same[0].rows._x)
-    assert not np.array_equal(one[0].rows._x, other[0].rows._x)
+    np.testing.assert_array_equal(one[0].rows.arrays.x, same[0].rows.arrays.x)
+    assert not np.array_equal(one[0].rows.arrays.x, other[0].rows.arrays.x)
     # A fair deal: the number of events of a shard is hypergeometric; 6 standard deviations, false alarm below 1e-7.
-    events, share = [shard.rows._y.sum() for shard in one], y.mean()
+    events, share = [shard.rows.arrays.y.sum() for shard in one], y.mean()
     assert np.abs(np.array(events) - 250 * share).max() < 6 * np.sqrt(250 * share * (1 - share))
 
 
@@ -74,18 +74,18 @@ def test_a_rare_level_stays_together_and_the_others_are_dealt_evenly():
     rows, shards = MemoryRows(x, y), 10
     assert 0 < (x[2] * y).sum() < FEW_EVENTS * shards < (x[1] * y).sum()
     dealt = deal(rows, shards, "stratified", RNG(1))
-    assert sorted(shard.rows._x[2].sum() for shard in dealt)[:-1] == [0] * (shards - 1)
+    assert sorted(shard.rows.arrays.x[2].sum() for shard in dealt)[:-1] == [0] * (shards - 1)
     for column, outcome in ((1, 0), (1, 1)):
-        counts = [((shard.rows._x[column] == 1) & (shard.rows._y == outcome)).sum() for shard in dealt]
+        counts = [((shard.rows.arrays.x[column] == 1) & (shard.rows.arrays.y == outcome)).sum() for shard in dealt]
         assert max(counts) - min(counts) <= 1
-    spread = [shard.rows._x[2].sum() for shard in deal(rows, shards, "random", RNG(1))]
+    spread = [shard.rows.arrays.x[2].sum() for shard in deal(rows, shards, "random", RNG(1))]
     assert max(spread) < x[2].sum()  # at random it is not
 
 
 def test_a_level_that_is_rarely_an_event_but_large_is_dealt_evenly():
     x, y = design()
     y[x[1] == 1] = 0.0  # two fifths of all rows without an event
-    counts = [shard.rows._x[1].sum() for shard in deal(MemoryRows(x, y), 10, "stratified", RNG(1))]
+    counts = [shard.rows.arrays.x[1].sum() for shard in deal(MemoryRows(x, y), 10, "stratified", RNG(1))]
     assert max(counts) - min(counts) <= 1
 
 
@@ -100,7 +100,7 @@ def test_groups_stay_whole():
     dealt = deal(rows, 7, "groups", RNG(2))
     np.testing.assert_array_equal(np.sort(np.concatenate([shard.groups for shard in dealt])), np.arange(100))
     for shard in dealt:
-        np.testing.assert_array_equal(np.diff(shard.rows.starts), np.diff(rows.starts)[shard.groups])
+        np.testing.assert_array_equal(np.diff(shard.rows.arrays.starts), np.diff(rows.arrays.starts)[shard.groups])
         assert shard.rows.groups == shard.groups.size in (14, 15)
     sizes = [shard.rows.size for shard in dealt]
     assert max(sizes) < 1.3 * min(sizes)  # like sizes go to different shards

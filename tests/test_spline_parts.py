@@ -10,6 +10,7 @@ from numba import njit
 from scipy import optimize, stats
 from scipy.special import expit, log_expit
 
+from tallbayes.rows.memory import MemoryRows
 from tallbayes.splines import basis as bases_of
 from tallbayes.splines import joint
 from tallbayes.splines import sheet as sheets
@@ -22,6 +23,7 @@ from tallbayes.splines.basis import (
     VARIABLE,
     WIDTH,
     Reference,
+    mean_spline,
 )
 from tallbayes.splines.cells import at_reference
 from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
@@ -138,13 +140,13 @@ def test_variations_that_add_more_often_than_they_drop_are_noticed(monkeypatch):
 def test_splines_on_rows():
     model = small.larger_model()
     theta = small.draw_prior(model, 30, np.random.default_rng(1))
-    some, x = splines(theta, model.most), model.rows.arrays()[0]
+    some, x = splines(theta, model.most), model.rows.arrays.x
     expected = [
         beta[0] + sum((beta[m + 1] * column_of(bases[m], x) for m in range(k)), np.zeros(x.shape[1]))
         for k, beta, bases in zip(some.sizes, some.coefficients, some.bases, strict=True)
     ]
     assert np.allclose(some.each(x), expected, atol=1e-10)
-    assert np.allclose(model.rows.mean_spline(some), np.mean(expected, axis=0), atol=1e-10)
+    assert np.allclose(mean_spline(model.rows.arrays, some), np.mean(expected, axis=0), atol=1e-10)
 
 
 # --- cells ---
@@ -173,7 +175,7 @@ def test_pseudo_rows_have_the_summed_derivative_of_their_rows(scale):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(3, 500)), (rng.random(500) < 0.4).astype(float)
     eta = scale * rng.normal(size=500)
-    partition = Partition(x, y, 20, 50, 0)
+    partition = MemoryRows(x, y).keep(Partition, 20, 50, 0)
     rows = partition.pseudo_rows(eta)
     assert np.isfinite(rows.weights).all()
     assert np.isfinite(rows.x).all()
@@ -190,7 +192,7 @@ def test_pseudo_rows_have_the_summed_derivative_of_their_rows(scale):
 def some_sheet(cells: int = 30, pairs: int = 400, rows: int = 400) -> tuple[MARS, Sheet, np.ndarray]:
     model = small.larger_model(rows)
     reference = small.draw_prior(model, 3, np.random.default_rng(2))
-    return model, at_reference(model, model.rows.partition(cells, pairs, 1), reference), reference
+    return model, at_reference(model, model.rows.keep(Partition, cells, pairs, 1), reference), reference
 
 
 def on_sheet(sheet: Sheet, eta: np.ndarray) -> float:
@@ -204,8 +206,8 @@ def value_at(sheet: Sheet, model: MARS, theta: np.ndarray) -> float:
 
 def test_cells_have_the_gradient_of_all_rows_in_directions_linear_in_cells():
     model, sheet, reference = some_sheet()
-    x, y, _, _ = model.rows.arrays()
-    eta = model.rows.mean_spline(splines(reference, model.most))
+    x, y = model.rows.arrays.x, model.rows.arrays.y
+    eta = mean_spline(model.rows.arrays, splines(reference, model.most))
     # A linear function of x, as a column of pseudo-rows and of pairs.
     slope = np.array([0.3, -0.8])
     rows = sheet.y.size
@@ -220,7 +222,7 @@ def test_cells_have_the_gradient_of_all_rows_in_directions_linear_in_cells():
 def test_with_every_row_its_own_cell_the_surrogate_is_the_likelihood():
     model = small.larger_model(60)
     theta = small.draw_prior(model, 6, np.random.default_rng(0))
-    sheet = at_reference(model, model.rows.partition(60, 10, 0), theta[:2])
+    sheet = at_reference(model, model.rows.keep(Partition, 60, 10, 0), theta[:2])
     assert sheet.partner.size == 0
     values = np.array([value_at(sheet, model, one) for one in theta])
     full = small.log_likelihood(model, theta)
@@ -229,9 +231,9 @@ def test_with_every_row_its_own_cell_the_surrogate_is_the_likelihood():
 
 def test_pairs_have_the_curvature_that_is_inside_cells():
     model, sheet, reference = some_sheet(cells=4, pairs=40_000)  # every row is drawn many times
-    x = model.rows.arrays()[0]
-    partition = model.rows.partition(4, 40_000, 1)
-    eta = model.rows.mean_spline(splines(reference, model.most))
+    x = model.rows.arrays.x
+    partition = model.rows.keep(Partition, 4, 40_000, 1)
+    eta = mean_spline(model.rows.arrays, splines(reference, model.most))
     p = expit(eta)
     centers = partition.pseudo_rows(eta).x
     out = np.empty(sheet.weights.size)

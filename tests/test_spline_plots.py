@@ -6,8 +6,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 import tallbayes as tb
+from tallbayes.results.example import example
 from tallbayes.results.figure import COLOURS
-from tallbayes.results.fit import example
 from tallbayes.splines import plots as spline_plots
 from tallbayes.splines.result import example_mars
 

@@ -1,11 +1,13 @@
 """Surrogates: unbiased over seeds, exact where they must be, and expansions against differences."""
 
+import harness
 import numpy as np
 import pytest
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import find_mode
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import Levels
 from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
 from tallbayes.sampling.surrogate import Custom, described
 from tallbayes.sampling.taylor import RADIUS, Taylor
@@ -78,23 +80,28 @@ def test_all_rows_give_the_full_log_likelihood(name, models):
     truth, slack = model.log_likelihood(params), rounding(model, params)
     everything = [Subsample(max(model.rows.size, int(model.rows.total_weight))), Stratified(N, "bank")]
     if name != "weights and offset":  # there the weight of the rows with y=0 is below their number
-        everything.append(CaseControl(int(model.rows.weight_by("outcome")[0])))
+        everything.append(CaseControl(int(weights_by(model, "outcome")[0])))
     for chosen in everything:
         surrogate = build(chosen, model, mode, np.random.default_rng(5))
         assert np.abs(surrogate.log_likelihood(params) - truth).max() <= slack, chosen
         assert surrogate.size == model.rows.size
 
 
+def weights_by(model, column):
+    """Total weight of each level."""
+    return np.array([level.weight for level in model.rows.reduce(Levels(column)).values()])
+
+
 def zeros_by_bank(model):
     """Rows with y=0 of each bank."""
     rows = model.rows
-    return np.bincount(rows._strata["bank"], rows._y == 0)
+    return np.bincount(rows.arrays.strata["bank"], rows.arrays.y == 0)
 
 
 def test_sizes_and_counts(models):
     model, mode = models["plain"]
-    ones = int(model.rows.weight_by("outcome")[1])
-    banks = np.array(list(model.rows.weight_by("bank").values()))
+    ones = int(weights_by(model, "outcome")[1])
+    banks = weights_by(model, "bank")
     plain, kept = Stratified(20, "bank", cases=False), Stratified(20, "bank")
     sizes = {Subsample(50): 50, CaseControl(40): 40 + ones, plain: np.minimum(banks, 20).sum()}
     sizes[kept] = ones + np.minimum(zeros_by_bank(model), 20).sum()
@@ -137,7 +144,7 @@ def test_following_chains(chosen, by_column, models):
     model, mode = models["weights and offset"]
     surrogate = build(chosen, model, mode, np.random.default_rng(10))
     theta = around(mode, 3)
-    follower = surrogate.follow(theta.copy(), by_column)
+    follower = harness.Following(surrogate.follow(by_column), theta.copy())
     slack = rounding(model, theta)
     assert np.abs(follower.value - surrogate.log_likelihood(theta)).max() <= slack
     moved = theta.copy()
@@ -292,7 +299,7 @@ def test_rows_without_third_derivative_are_left_out():
     rng = np.random.default_rng(20)
     weights = np.where(np.arange(40) < 20, 1.0, 0.0)
     rows = MemoryRows(rng.normal(size=(1, 40)), np.arange(40) % 2, weights)
-    sample = rows.sample(30, rng, weight=weights)
+    sample = rows.sample(30, rng, measure=harness.Known(weights))
     assert (sample.size, sample.total_weight) == (20, 20)
 
 

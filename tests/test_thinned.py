@@ -15,10 +15,12 @@ from entries import interpret, remainder
 from scipy import stats
 
 from tallbayes.families import Bernoulli, Poisson
+from tallbayes.families.compiled import compiled
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import passes, remainders, threads
+from tallbayes.rows.remainders import Remainders
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling import shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
@@ -26,7 +28,7 @@ from tallbayes.sampling.thinned import ThinnedKernel
 from tallbayes.sampling.thinned_loop import Moves
 from tallbayes.sampling.thinned_setup import expand
 
-CHAINS, STEPS = 3_000, 6
+CHAINS, STEPS = 1_500, 6
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MIXED = Moves(1.0, 0.2, 0.2, 5, 1.7)
 MOVES = {
@@ -77,17 +79,17 @@ def make(
 
 def rows_between(kernel: ThinnedKernel, here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What the compiled loop makes of every row for a pair of points: phi and the gain of a kept event."""
-    rows, mode, tag = kernel.model.rows, kernel.mode, kernel.model.family.tag
-    weights = rows._own()
+    rows, mode, tag = kernel.model.rows.arrays, kernel.mode, kernel.model.family.tag
+    weights = rows.own
     z = [np.linalg.solve(mode.factor, point - mode.theta) for point in (here, there)]
     spread = thinned_loop.distance_bound.py_func(*map(np.linalg.norm, z), np.linalg.norm(z[1] - z[0]))
-    bounds = rows.remainders(tag, mode.theta, mode.factor).bounds(kernel.target.radius)
-    offset = rows._offset if rows._offset.size else 0.0
-    eta = mode.theta @ rows._x + offset
+    bounds = kernel.model.rows.keep(Remainders, tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    offset = rows.offset if rows.offset.size else 0.0
+    eta = mode.theta @ rows.x + offset
     phi, gain = np.empty(rows.size), np.empty(rows.size)
     for i in range(rows.size):
-        h, new_h = (rows._x[:, i] @ (point - mode.theta) for point in (here, there))
-        difference = remainder(tag.terms, rows._y[i], eta[i], new_h) - remainder(tag.terms, rows._y[i], eta[i], h)
+        h, new_h = (rows.x[:, i] @ (point - mode.theta) for point in (here, there))
+        difference = remainder(tag.terms, rows.y[i], eta[i], new_h) - remainder(tag.terms, rows.y[i], eta[i], h)
         keep, gain[i] = thinned_loop.thin.py_func(bounds[i] * spread, difference)
         phi[i] = weights[i] * bounds[i] * spread * keep
     return phi, gain
@@ -167,14 +169,14 @@ def enumerated(kernel: ThinnedKernel, space: harness.FiniteSpace, most: int | No
     """
     m, tag = len(space.points), kernel.model.family.tag
     rows, mode = kernel.model.rows, kernel.mode
-    bounds = rows.remainders(tag, mode.theta, mode.factor).bounds(kernel.target.radius)
-    eta = mode.theta @ rows._x
+    bounds = rows.keep(Remainders, tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    eta = mode.theta @ rows.arrays.x
     z = np.linalg.solve(mode.factor, (space.points - mode.theta).T).T
     moves = np.zeros((m, m))
     for i, j in itertools.permutations(range(m), 2):
         spread = thinned_loop.distance_bound.py_func(*np.linalg.norm(z[[i, j]], axis=1), np.linalg.norm(z[j] - z[i]))
-        h = (space.points[[i, j]] - mode.theta) @ rows._x
-        parts = [[remainder(tag.terms, rows._y[k], eta[k], step[k]) for k in range(rows.size)] for step in h]
+        h = (space.points[[i, j]] - mode.theta) @ rows.arrays.x
+        parts = [[remainder(tag.terms, rows.arrays.y[k], eta[k], step[k]) for k in range(rows.size)] for step in h]
         difference = sign * (np.array(parts[1]) - np.array(parts[0]))
         pairs = np.array([thinned_loop.thin.py_func(c * spread, d) for c, d in zip(bounds, difference, strict=True)])
         fixed = np.log(space.proposal[j, i] / space.proposal[i, j])
@@ -359,35 +361,45 @@ def test_a_sorted_pool_leaves_the_posterior(monkeypatch):
 
     def ordered(self, size, rng):
         pool = right(self, size, rng)
-        order = np.argsort(pool.x[:, 1])
+        order = np.argsort(-pool.x[:, 1])
         return Pool(*(part[order] for part in pool))
 
     monkeypatch.setattr(Urn, "draw", ordered)
     assert harness.departure(make(moves=INDEPENDENT), 3, CHAINS, seed=11) < harness.FALSE_ALARM
 
 
-class Cut:
-    """A generator that never draws more than a few events."""
-
-    def __init__(self, generator, most):
-        self._generator, self._most = generator, most
-
-    def __getattr__(self, name):
-        return getattr(self._generator, name)
-
-    def poisson(self, rate):
-        return min(self._generator.poisson(rate), self._most)
-
-
 @pytest.mark.long
 def test_cutting_the_number_of_events_leaves_the_posterior(monkeypatch):
-    loop = thinned_loop.advance.py_func
+    right = thinned_loop.poisson.py_func
+    Interpreted(monkeypatch, poisson=lambda rate, rng: min(right(rate, rng), 1))
+    assert few_chains(make(moves=INDEPENDENT), 12, 4_000) < harness.FALSE_ALARM
 
-    def cut(tag, target, moves, pool, chain, places, first, second, *rest):
-        return loop(tag, target, moves, pool, chain.view(np.recarray), places, first, Cut(second, 1), *rest)
 
-    monkeypatch.setattr(thinned, "advance", cut)
-    assert few_chains(make(moves=INDEPENDENT), 12, 2_500) < harness.FALSE_ALARM
+@compiled()
+def poissons(rate, rng, out):
+    for i in range(out.size):
+        out[i] = thinned_loop.poisson(rate, rng)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.7, 9.0, 40.0, 499.9, 500.0, 1_200.0])
+def test_numbers_of_events_are_poisson(rate):
+    """Also where they are counted in parts; cells have an expectation of 50 at least."""
+    drawn = np.empty(200_000, np.int64)
+    poissons(rate, np.random.default_rng(1), drawn)
+    edges = np.unique(stats.poisson.ppf(np.linspace(0, 1, 41)[1:-1], rate))
+    expected = np.diff(np.concatenate([[0.0], stats.poisson.cdf(edges, rate), [1.0]])) * drawn.size
+    seen = np.bincount(np.searchsorted(edges, drawn), minlength=expected.size)
+    assert expected.min() > 50
+    assert stats.chisquare(seen, expected).pvalue > harness.FALSE_ALARM
+
+
+def test_few_events_are_those_of_numpy():
+    """The same numbers for the same generator, as long as NumPy multiplies uniform numbers too."""
+    rates = np.random.default_rng(1).uniform(0, 9.9, 300)
+    ours, theirs, one = np.random.default_rng(2), np.random.default_rng(2), np.empty(1, np.int64)
+    for rate in (0.0, *rates):
+        poissons(rate, ours, one)
+        assert one[0] == theirs.poisson(rate)
 
 
 @pytest.mark.parametrize("total", [np.nan, -1.0])
@@ -411,7 +423,7 @@ def test_long_runs_agree_with_quadrature(name, options):
     chains = 300
     model = model_named(name)
     kernel = expand(model, harness.mode_of(model), np.random.default_rng(4)).kernel if options else make(name)
-    draws = 400 if options else 100
+    draws = 400 if options else 50
     assert harness.largest_z(kernel, draws, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
@@ -461,7 +473,7 @@ def test_rows_touched_are_what_was_drawn_and_passed(monkeypatch, threshold):
     monkeypatch.setattr(Urn, "draw", lambda self, size, rng: drawn.append(size) or right(self, size, rng))
     rows = kernel.model.rows
     before = rows.touched
-    with harness.counting_passes() as tally:
+    with harness.counting(rows) as tally:
         harness.some_draws(kernel, [50])
-    assert sum(drawn) > 0 < tally[rows.size]
-    assert rows.touched - before == sum(drawn) + tally[rows.size] + 2 * 50 * kernel.target.always.y.size
+    assert sum(drawn) > 0 < sum(tally)
+    assert rows.touched - before == sum(drawn) + sum(tally) + 2 * 50 * kernel.target.always.y.size

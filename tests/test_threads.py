@@ -3,12 +3,15 @@
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
+import harness
 import numpy as np
 import pytest
 
 from tallbayes.families import Logit
 from tallbayes.rows import threads
-from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.tasks import Largest, LogLikelihood, LogLikelihoodDerivatives
 
 RNG, N = np.random.default_rng(1), 150_000
 X, Y = RNG.normal(size=(3, N)).round(1), (RNG.random(N) < 0.3).astype(float)
@@ -19,12 +22,12 @@ DEALS = [RNG.integers(N, size=N // 2) for _ in range(4)]
 
 def answers(k: int) -> bytes:
     """All kinds of passes over rows and a shard of them."""
-    shard = ROWS.part(DEALS[k % 4])
-    track = ROWS.track(Logit(), PARAMS)
-    bounds = ROWS.remainders(Logit(), PARAMS[0], np.eye(3) / 100).bounds(5.0)
-    found = [shard._linear, ROWS.largest(), bounds, track.value]
-    found += [some.sum(LogLikelihood(Logit()), PARAMS) for some in (ROWS, shard)]
-    found += ROWS.sum(LogLikelihoodDerivatives(Logit()), PARAMS)[:3]
+    shard = MemoryRows.of(ROWS.arrays.take(DEALS[k % 4]))
+    track = harness.tracked(ROWS, Logit(), PARAMS)
+    bounds = ROWS.keep(Remainders, Logit(), PARAMS[0], np.eye(3) / 100).bounds(5.0)
+    found = [shard.outcomes.slopes, ROWS.reduce(Largest()), bounds, track.value]
+    found += [some.reduce(LogLikelihood(Logit()), PARAMS) for some in (ROWS, shard)]
+    found += ROWS.reduce(LogLikelihoodDerivatives(Logit()), PARAMS)[:3]
     return b"".join(np.asarray(one).tobytes() for one in found)
 
 

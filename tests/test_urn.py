@@ -1,22 +1,28 @@
 """Drawing rows: the tables give every row its exact share, and draws come independently and in random order."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from tallbayes.rows import urn as module
+from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.urn import Urn
 
 LENGTH = 64  # rows in a block, so that a few hundred rows have several
 
 
 def make(weights, length=LENGTH, count=lambda rows: None, offset=False):
-    """An urn of rows whose first column is their number."""
+    """An urn of rows whose first column is their number; what they are drawn for is weight times bound."""
     rng = np.random.default_rng(1)
     weights = np.asarray(weights, float)
     n = weights.size
     x, theta = np.stack([np.arange(n, dtype=float), rng.normal(size=n)]), np.array([0.5, -2.0])
-    added = rng.normal(size=n) if offset else np.empty(0)
-    return Urn(weights, rng.random(n), x, rng.integers(2, size=n).astype(float), added, theta, length, count)
+    added, bounds = rng.normal(size=n) if offset else None, 2.0 ** rng.integers(-3, 3, n)
+    rows = MemoryRows(x, rng.integers(2, size=n), weights / bounds, added)
+    with patch.object(module, "LENGTH", length):
+        return Urn(rows.arrays, count, bounds, theta)
 
 
 def shares(table):
@@ -30,7 +36,7 @@ def shares(table):
 
 def rows_shares(urn):
     """The probability of each row: of its block, times that in its block."""
-    out = np.zeros(urn._rows[1].size)
+    out = np.zeros(urn._arrays.size)
     for block, share in enumerate(shares(urn._blocks)):
         part = slice(*urn._starts[block : block + 2])
         if share:  # the table of a block that is never picked is not written

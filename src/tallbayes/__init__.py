@@ -12,7 +12,8 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import SeparationWarning, TailWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results.compare import compare, compare_parameters
-from tallbayes.results.fit import Fit, load
+from tallbayes.results.file import load
+from tallbayes.results.fit import Fit
 from tallbayes.results.sample import sample
 from tallbayes.sampling.consensus import ShardError
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy

@@ -6,7 +6,6 @@ A command refuses impossible options and outputs before it reads data, and its e
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import warnings
@@ -17,8 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from tallbayes.families import Family
     from tallbayes.groups.scale import ScalePrior
     from tallbayes.models.priors import CoefficientPrior
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from tallbayes.sampling.surrogate import Description
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Kind = TypeVar("Kind")
 
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 # Repeated from methods.py, datasets.py and paper, which take too long to import for a help text; a test compares them.
@@ -45,9 +43,7 @@ METHOD_OPTIONS = (
 PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
 FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
 GROUP_PRIOR = re.compile(r"\s*(half_cauchy|half_normal|inverse_square)\(([^(),]+)\)\s*", re.IGNORECASE)
-SURROGATE = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
-
-ESTIMATOR = re.compile(r"\s*([a-z]+)\s*(?:\(\s*(\d[\d_]*)\s*\))?\s*")
+ROWS_OF = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
@@ -175,12 +171,7 @@ def _surrogate(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 
     kinds: dict[str, Callable[..., Description]] = {"taylor": Taylor, "case-control": CaseControl}
     kinds |= {"subsample": Subsample, "stratified": Stratified}
-    kind, size, by = found.groups() if (found := SURROGATE.fullmatch(text)) else ("", None, None)
-    try:
-        arguments = ([int(size)] if size else []) + ([by] if by else [])
-        return kinds[kind](*arguments)
-    except (KeyError, TypeError, ValueError) as error:
-        raise click.BadParameter(f"{text!r} is not like {SURROGATES}, such as subsample(50000)") from error
+    return _described(text, kinds, f"{SURROGATES}, such as subsample(50000)")
 
 
 def _estimator(ctx: click.Context, param: click.Parameter, text: str | None) -> TaylorProxy | SplineProxy | None:
@@ -189,12 +180,18 @@ def _estimator(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         return None
     from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 
-    kinds: dict[str, Callable[[int | None], TaylorProxy | SplineProxy]] = {"taylor": TaylorProxy, "spline": SplineProxy}
-    kind, size = found.groups() if (found := ESTIMATOR.fullmatch(text)) else ("", None)
+    kinds: dict[str, Callable[..., TaylorProxy | SplineProxy]]
+    kinds = {"taylor": TaylorProxy, "spline": lambda size=None: SplineProxy(size)}  # its other options have no text
+    return _described(text, kinds, f"{ESTIMATORS}, such as spline(7000)")
+
+
+def _described(text: str, kinds: dict[str, Callable[..., Kind]], like: str) -> Kind:
+    """What a text such as stratified(1000, bank) describes."""
+    kind, size, by = found.groups() if (found := ROWS_OF.fullmatch(text)) else ("", None, None)
     try:
-        return kinds[kind](int(size) if size else None)
-    except (KeyError, ValueError) as error:
-        raise click.BadParameter(f"{text!r} is not like {ESTIMATORS}, such as spline(7000)") from error
+        return kinds[kind](*([int(size)] if size else []), *([by] if by else []))
+    except (KeyError, TypeError, ValueError) as error:
+        raise click.BadParameter(f"{text!r} is not like {like}") from error
 
 
 def _method(name: str, options: dict[str, Any]) -> Method:
@@ -321,7 +318,7 @@ def report_command(fit: Path, out: Path, force: bool) -> None:
     _refuse(out, force)
     _check_page(out)
 
-    from tallbayes.results.fit import load
+    from tallbayes.results.file import load
 
     load(fit).report(out)
     click.echo(f"report: {out}")
@@ -355,11 +352,12 @@ def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None)
         paths[name] = path
 
     from tallbayes.results.compare import compare, compare_parameters
-    from tallbayes.results.fit import load
+    from tallbayes.results.file import load
+    from tallbayes.results.story import number
 
     loaded = {name: load(path) for name, path in paths.items()}
     table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)
-    click.echo(table.to_string(float_format=_number))
+    click.echo(table.to_string(float_format=number))
 
 
 @main.command("simulate")
@@ -383,9 +381,11 @@ def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool)
     _refuse(out, force)
 
     from tallbayes.data.datasets import simulate_loans
+    from tallbayes.results.file import replacing
 
     loans = simulate_loans(rows, seed)
-    _write(loans, out)
+    with replacing(out) as partial:
+        (loans.to_csv if out.suffix.lower() == ".csv" else loans.to_parquet)(partial, index=False)
     click.echo(f"{rows:,} rows, {loans['foreclosed'].sum():,} of them ones (foreclosed), saved to {out}")
 
 
@@ -421,7 +421,7 @@ def _tell(message: str) -> None:
 
 def _refuse(out: Path, force: bool) -> None:
     """Raise OSError if nothing can, or should, be written there."""
-    from tallbayes.results.fit import check_writable
+    from tallbayes.results.file import check_writable
 
     check_writable(out)
     if out.exists() and not force:
@@ -442,18 +442,3 @@ def _judge(fit: Fit) -> int:
         _tell(f"interrupted: the result rests on {fit.draws.shape[1]:,} draws a chain")
         return INTERRUPTED
     return NOT_CONVERGED if problems else 0
-
-
-def _write(frame: pd.DataFrame, out: Path) -> None:
-    """Write the whole file or none."""
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    write = frame.to_csv if out.suffix.lower() == ".csv" else frame.to_parquet
-    try:
-        write(partial, index=False)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"

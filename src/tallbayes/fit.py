@@ -18,14 +18,9 @@ from tallbayes.sampling.methods import Method, named
 from tallbayes.sampling.request import Request
 
 OPTIONS = {  # of methods, which were arguments of `fit` once
-    "surrogate": "tb.TwoStage({})",
+    **dict.fromkeys(("surrogate", "subchain"), "tb.TwoStage({})"),
+    **dict.fromkeys(("shards", "inner", "sharding", "combine", "workers"), "tb.Consensus({})"),
     "proposal": "tb.MH({0}) or tb.TwoStage({0})",
-    "subchain": "tb.TwoStage({})",
-    "shards": "tb.Consensus({})",
-    "inner": "tb.Consensus({})",
-    "sharding": "tb.Consensus({})",
-    "combine": "tb.Consensus({})",
-    "workers": "tb.Consensus({})",
     "estimator": "tb.Subsampling({})",
 }
 

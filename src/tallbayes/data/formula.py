@@ -136,9 +136,7 @@ class Formula:
         (array([[2., 3.]]), array([1., 0.]))
         """
         parsed = cls.parse(text)
-        frame = read(data, parsed.columns)
-        check(frame)
-        return cls.learn_checked(parsed, frame)
+        return cls.learn_checked(parsed, check(read(data, parsed.columns)))
 
     @classmethod
     def learn_checked(
@@ -174,8 +172,7 @@ class Formula:
         """
         import pandas as pd
 
-        frame = read(data, self.parsed.predictors)
-        check(frame)
+        frame = check(read(data, self.parsed.predictors))
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
@@ -198,9 +195,7 @@ class Formula:
         """
         if self.group is None:
             raise ValueError(f"the formula {self.text!r} has no group term such as (1 | g)")
-        frame = read(data, [self.group])
-        check(frame)
-        return self.group_codes_checked(frame)
+        return self.group_codes_checked(check(read(data, [self.group])))
 
     def group_codes_checked(self, frame: pd.DataFrame) -> NDArray[np.intp]:
         """Index of each row's group, from a frame that `tallbayes.data.frames` has read and checked."""

@@ -61,11 +61,12 @@ def read(data: Any, columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame({name: _clean(name, loaded[name]) for name in wanted}, index=range(rows), copy=False)
 
 
-def check(frame: pd.DataFrame) -> None:
-    """Raise ValueError if a value of `frame` is missing or infinite, naming every such column.
+def check(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame itself; raise ValueError if a value of it is missing or infinite, naming every such column.
 
     >>> import pandas as pd
-    >>> check(pd.DataFrame({"fico": [700.0, 650.0]}))
+    >>> check(pd.DataFrame({"fico": [700.0, 650.0]}))["fico"].tolist()
+    [700.0, 650.0]
     >>> check(pd.DataFrame({"fico": [700.0, float("nan")]}))
     Traceback (most recent call last):
     ValueError: column 'fico' has 1 missing value (first at row 1); drop or impute it before fitting
@@ -89,6 +90,7 @@ def check(frame: pd.DataFrame) -> None:
                 )
     if problems:
         raise ValueError("\n".join(problems))
+    return frame
 
 
 def _quote(names: Sequence[object], most: int = 10) -> str:

@@ -20,7 +20,7 @@ from numba.core import event
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import LEAN, OPTIONS
+from tallbayes.families.compiled import LEAN, OPTIONS, quickly
 
 NUMBER, INTEGER, TRUTH, NOTHING = types.float64, types.int64, types.boolean, types.void
 COLUMN, MATRIX, INTEGERS = (types.Array(kind, n, "C") for kind, n in ((NUMBER, 1), (NUMBER, 2), (INTEGER, 1)))
@@ -45,7 +45,7 @@ class Entry:
     def address(self) -> int:
         """Where the compiled function is."""
         if self._compiled is None:
-            with event.trigger_event("numba:compile", {"function": self.function}):
+            with event.trigger_event("numba:compile", {"function": self.function}), quickly():
                 try:
                     self._compiled = cfunc(self.signature, cache=True, **self._options)(self.function)
                 except RuntimeError:  # no writable cache folder: compile anew in every process

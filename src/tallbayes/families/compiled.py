@@ -6,12 +6,19 @@ arithmetic, so a loop around them becomes AVX code; they are accurate to a few u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numba
 import numpy as np
 from numba import extending, njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.types.functions import BaseFunction
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.
@@ -33,11 +40,15 @@ def compiled(**options: Any) -> Callable[[Function], Compiled]:
 
     def decorate(function: Function) -> Compiled:
         # What a lean function calls would be compiled like it, unless it says that it is not lean.
-        settings = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True} | OPTIONS | options
+        settings = (
+            {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True, "pipeline_class": _Calling} | OPTIONS | options
+        )
         try:
-            return njit(cache=True, **settings)(function)
+            result = njit(cache=True, **settings)(function)
         except RuntimeError:  # no writable cache folder: compile anew in every process
-            return njit(**settings)(function)
+            result = njit(**settings)(function)
+        result.__class__ = _Compiled
+        return result
 
     return decorate
 
@@ -46,18 +57,132 @@ def inside(**options: Any) -> Callable[[Function], Compiled]:
     """For functions that only compiled code calls: they have no entry for Python, which takes long to compile."""
 
     def decorate(function: Function) -> Compiled:
-        result = compiled(no_cpython_wrapper=True, **options)(function)
+        result = compiled(no_cpython_wrapper=True, pipeline_class=_Linking, **options)(function)
         result.__class__ = _Inside
         return result
 
     return decorate
 
 
-class _Inside(CPUDispatcher):
+_FUNCTIONS: Any = BaseFunction
+_FIND = _FUNCTIONS.get_call_type
+_TYPES: dict[Any, Any] = {}  # signatures by function, context and types of arguments
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """For compiling: types that numba has found before are looked up, and no garbage is collected.
+
+    For every `a * b` numba tries all that a star may mean, for strings and lists too, before it comes to numbers.
+    Python's garbage collector goes through all that numba builds, time and again, for nothing.
+    """
+    with global_compiler_lock:  # one thread at a time, as numba has it
+        on, before = gc.isenabled(), _FUNCTIONS.get_call_type
+        gc.disable()
+        _FUNCTIONS.get_call_type = _remembered if _known() else before
+        try:
+            yield
+        finally:
+            _FUNCTIONS.get_call_type = before
+            if on:
+                gc.enable()
+
+
+def _known() -> bool:
+    """Whether numba is one whose insides are known; with any other, compiling takes longer."""
+    return bool(numba.version_info[:2] == (0, 68))
+
+
+def _remembered(function: Any, context: Any, arguments: Any, named: Any) -> Any:
+    """The signature with which a function of numba's is called."""
+    key = function, context, tuple(arguments)
+    found = None if named else _TYPES.get(key)
+    if found is None:
+        found = _FIND(function, context, arguments, named)
+        # What numba compiles from Python sources depends on the options of its caller, and has another key.
+        if not named and function.get_impl_key(found) is function.typing_key:
+            _TYPES[key] = found
+    return found
+
+
+class _Compiled(CPUDispatcher):
+    """A compiled function."""
+
+    def compile(self, signature: Any) -> Any:
+        with quickly():
+            return super().compile(signature)
+
+
+class _Inside(_Compiled):
     """A compiled function that refuses to be called by Python, where it would crash."""
 
     def __call__(self, *arguments: Any) -> Any:
         raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
+
+
+class _Linked(JITCodeLibrary):
+    """Code that goes into that of its callers, and is optimised and made machine code there.
+
+    Numba would do both for each function by itself first. Nobody enters this one, so it has no environment in memory,
+    which is where exceptions with arguments and calls into Python would look. From the disk it comes as any other.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        pass
+
+    def serialize_using_object_code(self) -> Any:
+        return self.serialize_using_bitcode()
+
+
+class _Called(JITCodeLibrary):
+    """Code that Python calls, for much work at once: what takes its arguments apart need not be fast, but is long."""
+
+    def add_ir_module(self, module: Any) -> None:
+        for function in module.functions:
+            if function.name.startswith("_ZN7cpython"):
+                function.attributes.add("noinline")
+                function.attributes.add("optnone")
+        super().add_ir_module(module)
+
+
+class _Pipeline(Compiler):
+    """Numba's own, with a library from above where numba is known to be as that expects."""
+
+    library: type[JITCodeLibrary]
+
+    def define_pipelines(self) -> Any:
+        if _known():
+            self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class _Linking(_Pipeline):
+    """For what only compiled code calls."""
+
+    library = _Linked
+
+
+class _Calling(_Pipeline):
+    """For what Python calls."""
+
+    library = _Called
 
 
 def small() -> None:

@@ -9,11 +9,13 @@ family: outcomes y, linear predictors eta.
 - `value(terms, y, eta)`: the log-likelihood of one row.
 - `third(terms, y, eta)`: its third derivative, with small relative error also in the tails.
 - `remainder(terms, y, eta, h)`: what the second-order expansion at eta leaves out of it at eta + h.
+- `linear_predictors(terms, x, offset, theta, start, stop, eta)`: those of a chunk of rows, the same for all families.
 
 A canonical family has log-likelihood  y eta - b(eta).  The sum of y_i eta_i is linear in the coefficients and is
 computed once, so its chunk functions give only the part -b(eta) and never read y. Functions of one row give all of it.
 
-A family's file writes the six as plain functions, decorated with `entry`; they are compiled when they are first needed.
+A family's file writes the first six as plain functions, decorated with `entry`; they are compiled when they are
+first needed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ import numpy as np
 from numba import extending
 from numpy.typing import NDArray
 
-from tallbayes.families.addresses import COLUMN, NOTHING, NUMBER, Entry, call_at
+from tallbayes.families import linear
+from tallbayes.families.addresses import COLUMN, INTEGER, MATRIX, NOTHING, NUMBER, Entry, call_at
+from tallbayes.families.compiled import LEAN
 
 intrinsic: Any = extending.intrinsic
 SIGNATURES = {
@@ -35,8 +39,10 @@ SIGNATURES = {
     "value": NUMBER(NUMBER, NUMBER),
     "third": NUMBER(NUMBER, NUMBER),
     "remainder": NUMBER(NUMBER, NUMBER, NUMBER),
+    "linear_predictors": NOTHING(MATRIX, COLUMN, COLUMN, INTEGER, INTEGER, COLUMN),
 }
 PLACES = {name: place for place, name in enumerate(SIGNATURES)}
+LINEAR = Entry(linear.linear_predictors, SIGNATURES["linear_predictors"], LEAN)
 
 
 def entry(function: Callable[..., Any]) -> Entry:
@@ -46,8 +52,15 @@ def entry(function: Callable[..., Any]) -> Entry:
 
 def table(*entries: Entry) -> NDArray[np.intp]:
     """The addresses of a family's functions, in the order of SIGNATURES."""
-    assert [one.function.__name__ for one in entries] == list(SIGNATURES)
-    return np.array([one.address for one in entries], dtype=np.intp)
+    assert [one.function.__name__ for one in entries] == list(SIGNATURES)[:-1]
+    return np.array([one.address for one in (*entries, LINEAR)], dtype=np.intp)
+
+
+def no_family() -> NDArray[np.intp]:
+    """A table for loops that ask for linear predictors only."""
+    found = np.zeros(len(SIGNATURES), dtype=np.intp)
+    found[PLACES["linear_predictors"]] = LINEAR.address
+    return found
 
 
 def _call(name: str) -> Any:
@@ -90,3 +103,9 @@ def third(context, terms, y, eta):
 def remainder(context, terms, y, eta, h):
     """What the expansion of one row's log-likelihood at eta leaves out at eta + h."""
     return _call("remainder")(context, terms, y, eta, h)
+
+
+@intrinsic
+def linear_predictors(context, terms, x, offset, theta, start, stop, eta):
+    """eta = offset + x' theta on the rows start..stop."""
+    return _call("linear_predictors")(context, terms, x, offset, theta, start, stop, eta)

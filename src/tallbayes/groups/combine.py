@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.groups.given import Given
 from tallbayes.groups.model import Hierarchical
 from tallbayes.sampling.combine import Combined, combine_draws
 from tallbayes.sampling.consensus import ConsensusKernel
@@ -28,14 +29,14 @@ def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.G
     """Draws of all rows from those of each shard (chain, draw, parameter)."""
     model = cast(Hierarchical, kernel.model)
     p, names = len(model.coefficients), (*model.coefficients, model.parameters[-1])
-    around = np.empty(model.rows.groups)
+    given, around = model.rows.keep(Given, model.family.tag), np.empty(model.rows.groups)
     for shard, part in zip(kernel.kernels, parts, strict=True):
         around[cast(Hierarchical, shard.model).places] = part[..., p:-1].mean((0, 1))
 
     def marginal(shared: Array) -> Array:
         beta, log_tau = np.ascontiguousarray(shared[:, :p]), shared[:, p]
         prior = model.prior.log_density(beta) + model.group_prior.log_density(np.exp(log_tau)) + log_tau
-        return np.asarray(model.rows.log_integral(model.family.tag, beta, np.exp(log_tau), around) + prior)
+        return np.asarray(given.log_integral(beta, np.exp(log_tau), around) + prior)
 
     shared = np.stack([np.concatenate([part[..., :p], part[..., -1:]], axis=2) for part in parts])
     if len(parts) == 1:
@@ -44,7 +45,7 @@ def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.G
 
     def effects(chain: int, own: np.random.Generator) -> Array:
         beta, tau = np.ascontiguousarray(found[chain, :, :p]), np.exp(found[chain, :, p])
-        return model.rows.draw_effects(model.family.tag, beta, tau, around, own)
+        return given.draw(beta, tau, around, own)
 
     with ThreadPoolExecutor(kernel.workers) as pool:
         drawn = np.stack(list(pool.map(effects, range(len(found)), rng.spawn(len(found)))))

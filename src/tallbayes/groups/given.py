@@ -14,17 +14,24 @@ Reference: Q. Liu and D. A. Pierce (1994), "A note on Gauss-Hermite quadrature".
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled, inside
-from tallbayes.families.terms import chunk_derivatives
+from tallbayes.families.terms import chunk_derivatives, linear_predictors
 from tallbayes.groups.tangents import APART, draw, envelope
+from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import CHUNK, piece
-from tallbayes.rows.passes import linear as predictor
+from tallbayes.rows.protocol import Count
+
+Array = NDArray[np.float64]
 
 NODES, WEIGHTS = np.polynomial.hermite.hermgauss(9)
 LOG_WEIGHTS = np.log(WEIGHTS) + NODES**2
+EVALUATED = 6  # times that a group's rows are looked at for a draw of its effect, about
 NEAR = 0.1  # slope at what is taken for the mode, in units of the density's width
 
 
@@ -68,7 +75,7 @@ def draw_effects(terms, x, y, offset, weights, starts, linear, beta, tau, settle
         for g in range(starts.size - 1):
             start, stop = starts[g], starts[g + 1]
             eta = room[: stop - start]
-            predictor(x, offset, beta[k], start, stop, eta)
+            linear_predictors(terms, x, offset, beta[k], start, stop, eta)
             t, top, slope, bend = _settle(terms, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
             settled[g] = t
             width = APART / math.sqrt(bend)
@@ -93,7 +100,7 @@ def log_integral(terms, x, y, offset, weights, starts, linear, beta, tau, settle
         for g in range(starts.size - 1):
             start, stop = starts[g], starts[g + 1]
             eta = room[: stop - start]
-            predictor(x, offset, beta[k], start, stop, eta)
+            linear_predictors(terms, x, offset, beta[k], start, stop, eta)
             t, _, _, bend = _settle(terms, y, weights, eta, start, stop, linear[g], inverse, settled[g], buffers)
             settled[g] = t
             unit, top = math.sqrt(2.0 / bend), -math.inf
@@ -106,3 +113,31 @@ def log_integral(terms, x, y, offset, weights, starts, linear, beta, tau, settle
             for a in range(NODES.size):
                 total += math.exp(heights[a] - top)
             out[k] += top + math.log(unit * total) - math.log(tau[k]) - 0.5 * math.log(2.0 * math.pi)
+
+
+class Given:
+    """Effects given coefficients and tau; it lives with the rows, since a group's rows must be at hand."""
+
+    def __init__(self, arrays: Arrays, count: Count, family: Tag) -> None:
+        self._arrays, self._count, self._family = arrays, count, family
+
+    def draw(self, beta: Array, tau: Array, around: Array, rng: np.random.Generator) -> Array:
+        """Effects of all groups (draws, groups), given coefficients (draws, p) and tau; modes are `around`."""
+        self._count(EVALUATED * self._arrays.size * tau.size)
+        out = np.empty((tau.size, self._arrays.groups))
+        draw_effects(*self._rows, beta, tau, around.copy(), rng, out)
+        return out
+
+    def log_integral(self, beta: Array, tau: Array, around: Array) -> Array:
+        """Log-likelihood of coefficients (k, p) and tau (k,), the effects of all groups integrated out."""
+        self._count(len(NODES) * self._arrays.size * tau.size)
+        out = np.empty(tau.size)
+        log_integral(*self._rows, beta, tau, around.copy(), out)
+        whole = np.concatenate([beta, np.zeros((tau.size, self._arrays.groups + 1))], axis=1)
+        return self._arrays.outcomes.linear(self._family, whole) + out
+
+    @property
+    def _rows(self) -> tuple[Any, ...]:
+        arrays = self._arrays
+        slopes = arrays.outcomes.slope(self._family)[arrays.columns : -1]
+        return self._family.terms, arrays.x, arrays.y, arrays.offset, arrays.weights, arrays.starts, slopes

@@ -28,7 +28,8 @@ from tallbayes.models.mode import (
     warn_of_separation,
     with_pilot,
 )
-from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -108,9 +109,9 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
     >>> find_group_mode(Hierarchical("y ~ 1 + (1 | bank)", data), np.random.default_rng(1)).at.beta.round(1)
     array([-0.7])
     """
-    p, before = len(model.coefficients), model.rows.touched
+    p, before = len(model.coefficients), model.rows.passes
     theta, tau = np.zeros(model.rows.width), FIRST_TAU
-    largest, start = model.rows.largest(), model.derivatives(theta)
+    largest, start = model.rows.reduce(Largest()), model.derivatives(theta)
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
     for rows in with_pilot(model, rng)[:-1]:  # with few rows a group it says nothing on effects
@@ -155,7 +156,7 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         float(np.exp(min(0.0, mass_at_zero - likelihood.max()))),
         flat,
         modes,
-        (model.rows.touched - before) // model.rows.size,
+        model.rows.passes - before,
     )
 
 
@@ -181,7 +182,7 @@ def log_prior_of_scales(model: Hierarchical, scales: Array) -> Array:
 
 
 def _look(model: Hierarchical, rows: MemoryRows, tau: float, theta: Array) -> tuple[float, Derivatives]:
-    found: Derivatives = rows.sum(LogLikelihoodDerivatives(model.family.tag), theta)
+    found = rows.reduce(LogLikelihoodDerivatives(model.family.tag), theta)
     beta, effects = theta[: len(model.coefficients)], theta[len(model.coefficients) : -1]
     return float(found.value[0] + model.prior.log_density(beta) - 0.5 * (effects**2).sum() / tau**2), found
 

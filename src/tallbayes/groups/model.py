@@ -87,15 +87,13 @@ class Hierarchical(GLM):
             raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
         self = cls.__new__(cls)
         self.group_prior = _checked(group_prior)
-        given: dict[str, Any] = {"coefficients": coefficients, "weights": weights, "offset": offset}
-        self._from_arrays(X, y, family, prior, **given, codes={"group": codes}, levels=levels.tolist())
+        self._from_arrays(X, y, family, prior, coefficients, weights, offset, (codes, levels.tolist()))
         self.seconds["design"] += phases.seconds["design"]
         return self
 
     def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
         assert groups is not None
-        assert not isinstance(self.group_prior, Power)
         model = super().part(rows, share)
         model.group_prior, model.levels = Power(self.group_prior, share), tuple(self.levels[g] for g in groups)
         model._places = groups

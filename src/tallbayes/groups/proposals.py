@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_density
+from tallbayes.groups.scale import ScaleCode, log_density, new_log_scale
 from tallbayes.sampling.proposals import Generators, Move, OneAtATime
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class GroupSweep(OneAtATime):
         effects, count = theta[:, self.coefficients : -1], theta.shape[1] - self.coefficients - 1
         squares = (effects**2).sum(1)
         moved = theta.copy()
-        drawn = [draw_log_scale(self.scale, count, *one) for one in zip(squares, rng, strict=True)]
+        drawn = [new_log_scale(self.scale, count, *one) for one in zip(squares, rng, strict=True)]
         moved[:, -1] = drawn
         here, there = (
             np.array([log_density(self.scale, count, *one) for one in zip(squares, points[:, -1], strict=True)])

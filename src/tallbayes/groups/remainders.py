@@ -13,18 +13,19 @@ and M the largest third derivative on eta +- radius s.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
-from tallbayes.families.compiled import compiled
+from tallbayes.families.compiled import compiled, small
 from tallbayes.families.terms import chunk_bounds, chunk_derivatives, third
-from tallbayes.rows.passes import CHUNK, piece, predictors
-from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess
-from tallbayes.rows.subsample import scattered
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import CHUNK, LENGTH, joined_groups, piece
+from tallbayes.rows.protocol import Count
+from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess, require_bounds
+from tallbayes.rows.subsample import scattered, systematic
 from tallbayes.rows.threads import over_blocks
 from tallbayes.rows.urn import tables
 
@@ -42,6 +43,16 @@ class Drawn(NamedTuple):
     bound: Array  # (n,) c, for unit weight; 0 for rows that are never drawn
     table: Array  # (n, 2) alias tables
     starts: Integers  # (k + 1,) where each group's rows begin
+
+
+class Seen(NamedTuple):
+    """A few rows."""
+
+    x: Array  # (rows, p)
+    y: Array
+    eta: Array
+    weights: Array
+    groups: NDArray[np.int32]
 
 
 class Always(NamedTuple):
@@ -107,6 +118,7 @@ def _bounds(terms, y, eta, squares, codes, wide, sd, radius, length, out, begin,
 @compiled()
 def _derivatives(terms, y, eta, weights, starts, first, second, values):
     """Derivatives of each row's log-likelihood, and the sum of it over each group's rows."""
+    small()
     for g in range(values.size):
         values[g] = 0.0
         for low in range(starts[g], starts[g + 1], CHUNK):
@@ -116,106 +128,104 @@ def _derivatives(terms, y, eta, weights, starts, first, second, values):
             )  # fmt: skip
 
 
+class Split(NamedTuple):
+    """Rows that are drawn and rows that are always evaluated: together they must be all that have a positive bound."""
+
+    drawn: Drawn
+    totals: Array  # (k,) by group, of the weighted bounds of rows that are drawn
+    always: Always
+    rows: int  # with a positive bound, or always evaluated
+    total: float  # of the weighted bounds of those that are drawn
+
+
 class GroupRemainders:
-    """The remainders of rows in groups that are expanded at theta = (beta, effects, ...)."""
+    """The remainders of rows in groups that are expanded at theta = (beta, effects, ...); it lives with the rows.
+
+    Shares, sd and factor are those of an `arrow`.
+    """
 
     def __init__(
-        self,
-        tag: Tag,
-        x: Array,
-        y: Array,
-        weights: Array,
-        offset: Array,
-        codes: NDArray[np.int32],
-        starts: Integers,
-        theta: Array,
-        shares: Array,
-        sd: Array,
-        factor: Array,
-        length: int,
-        join: Callable[[Array], Array],
+        self, arrays: Arrays, count: Count, family: Tag, theta: Array, shares: Array, sd: Array, factor: Array
     ) -> None:
-        self._terms, self._x, self._y, self._weights = tag.terms, x, y, weights
-        self._codes, self._starts, self._sd, self._length = codes, starts, sd, length
-        self._shares, self._factor = shares, factor
-        eta, self._squares = np.empty((1, y.size)), np.zeros(y.size)
-        self._over_blocks(predictors, x, offset, codes, theta[None], length, eta)
-        self._eta = eta[0]
-        by_block = np.zeros((sd.size - (-y.size // length), 1, x.shape[0] + 1))
-        self._over_blocks(
-            _expand, self._terms, x, y, weights, codes, self._eta, np.ascontiguousarray(factor.T), shares @ factor,
-            length, self._squares, by_block[:, 0],
+        count(3 * arrays.size, 1)
+        self._arrays, self._terms, self._shares, self._sd, self._factor = arrays, family.terms, shares, sd, factor
+        self._eta, self._squares = arrays.predictors(theta[None])[0], np.zeros(arrays.size)
+        found = np.zeros((sd.size + arrays.blocks, arrays.columns + 1))
+        arrays.over_blocks(
+            _expand, self._terms, arrays.x, arrays.y, arrays.weights, arrays.codes, self._eta,
+            np.ascontiguousarray(factor.T), shares @ factor, LENGTH, self._squares, found,
         )  # fmt: skip
-        sums = join(by_block)[0]
+        sums = joined_groups(sd.size, *arrays.by_group(found[:, None]))[0]
         # Sums by group of f''' times (x - share): how the slope of the coefficients bends with the square of an effect.
         self.bends = np.ascontiguousarray(sums[:, :-1] - shares * sums[:, -1:])
-        counts = np.maximum(1, np.diff(starts))
-        self.typical = np.sqrt(np.bincount(codes, self._squares, sd.size) / counts)  # (k,) root mean square of a
-
-    def _over_blocks(self, function: Callable[..., None], *arguments: Any) -> None:
-        blocks = -(-self._y.size // self._length)
-        over_blocks(function, blocks, *arguments, evaluations=self._y.size)
+        self.sizes = np.diff(arrays.starts)  # (k,) rows
+        squares = np.bincount(arrays.codes, self._squares, sd.size)
+        self.typical = np.sqrt(squares / np.maximum(1, self.sizes))  # (k,) root mean square of a
 
     def bounds(self, wide: Array, radius: Array) -> Array:
         """c of every row, for its unit weight; `wide` (v) and `radius` by group."""
-        out = np.empty(self._y.size)
-        data = (self._y, self._eta, self._squares, self._codes, wide, self._sd, radius)
-        self._over_blocks(_bounds, self._terms, *data, self._length, out)
+        return self._bounds(wide, self._sd, radius)
+
+    def _bounds(self, wide: Array, sd: Array, radius: Array) -> Array:
+        out = np.empty(self._arrays.size)
+        data = (self._arrays.y, self._eta, self._squares, self._arrays.codes, wide, sd, radius)
+        self._arrays.over_blocks(_bounds, self._terms, *data, LENGTH, out)
         return out
 
-    def weighted(self, bounds: Array) -> Array:
-        """Bounds times the rows' weights."""
-        return bounds * self._weights if self._weights.size else bounds
+    def totals(self, wide: Array, radius: Array) -> Array:
+        """Sums of the weighted bounds over each group's rows."""
+        weighted = self._weighted(self.bounds(wide, radius))
+        return np.asarray(np.bincount(self._arrays.codes, weighted, self._sd.size), dtype=float)
 
-    def by_group(self, values: Array) -> Array:
-        """Sums over each group's rows."""
-        return np.asarray(np.bincount(self._codes, values, self._sd.size), dtype=float)
+    def _weighted(self, bounds: Array) -> Array:
+        return bounds * self._arrays.weights if self._arrays.weights.size else bounds
 
-    def each(self, values: NDArray[Any]) -> NDArray[Any]:
-        """One value a group -> that of its group for each row."""
-        return values[self._codes]
+    def split(self, wide: Array, radius: Array, most: Array, rng: np.random.Generator) -> Split:
+        """Rows whose weighted bound exceeds what is the `most` in their group (k,), from the others.
 
-    def split(self, bounds: Array, chosen: NDArray[np.bool_]) -> tuple[Drawn, Array, Always]:
-        """Rows to be drawn in proportion to their weighted bounds, with the sum of these by group; and others.
-
-        The others are those `chosen` to be evaluated always.
+        Bounds of some rows are checked.
         """
+        arrays, bounds = self._arrays, self.bounds(wide, radius)
+        weighted = self._weighted(bounds)
+        chosen = ~(weighted <= most[arrays.codes])
         left = np.where(chosen, 0.0, bounds)
-        weights = self.weighted(left)
+        weights = self._weighted(left)
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
+        some = scattered(arrays.size, CHECKED, rng)
+        require_bounds(self.excess(bounds, wide, radius, some[~chosen[some]], rng))
         table, totals = np.empty((left.size, 2)), np.empty(self._sd.size)
-        over_blocks(tables, totals.size, weights, self._starts, table, totals, evaluations=left.size)
-        drawn = Drawn(self._x, self._y, self._weights, self._eta, left, table, self._starts)
+        over_blocks(tables, totals.size, weights, arrays.starts, table, totals, evaluations=left.size)
+        drawn = Drawn(arrays.x, arrays.y, arrays.weights, self._eta, left, table, arrays.starts)
         rows = np.flatnonzero(chosen)
-        y, eta = self._y[rows], self._eta[rows]
-        own = self._weights[rows] if self._weights.size else self._weights
+        part, eta = arrays.take(rows), self._eta[rows]
         (first, second), values = np.empty((2, rows.size)), np.empty(self._sd.size)
-        starts = np.searchsorted(rows, self._starts)
-        _derivatives(self._terms, y, eta, own, starts, first, second, values)
-        always = Always(np.ascontiguousarray(self._x[:, rows]), y, own, eta, first, second, values, starts)
-        return drawn, totals, always
+        starts = np.searchsorted(rows, arrays.starts)
+        _derivatives(self._terms, part.y, eta, part.weights, starts, first, second, values)
+        always = Always(part.x, part.y, part.weights, eta, first, second, values, starts)
+        every = int(np.count_nonzero(chosen | (weighted > 0)))
+        return Split(drawn, totals, always, every, float(weighted[~chosen].sum()))
 
-    def excess(self, bounds: Array, wide: Array, radius: Array, rng: np.random.Generator, points: int = 10) -> float:
+    def excess(
+        self, bounds: Array, wide: Array, radius: Array, rows: Integers, rng: np.random.Generator, points: int = 10
+    ) -> float:
         """The largest |R| over its bound on the surface of the balls, for some rows and directions: at most one."""
-        rows = scattered(self._y.size, CHECKED, rng)
         directions = rng.standard_normal((points, self._factor.shape[0] + 1))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        x, y, eta, _, groups = self.looked_at(rows)
-        away = (x - self._shares[groups]) @ self._factor @ directions[:, :-1].T
-        moves = radius[groups, None] * (wide[groups, None] * away + np.outer(self._sd[groups], directions[:, -1]))
-        return float(largest_excess(self._terms, y, eta, bounds[rows] * radius[groups] ** 3, moves, 1.0))
+        seen = self._seen(rows)
+        away = (seen.x - self._shares[seen.groups]) @ self._factor @ directions[:, :-1].T
+        wide, radius, sd = wide[seen.groups], radius[seen.groups], self._sd[seen.groups]
+        moves = radius[:, None] * (wide[:, None] * away + np.outer(sd, directions[:, -1]))
+        return float(largest_excess(self._terms, seen.y, seen.eta, bounds[rows] * radius**3, moves, 1.0))
 
-    def looked_at(self, rows: Integers) -> tuple[Array, Array, Array, Array, NDArray[np.int32]]:
-        """Columns (rows, p), outcomes, linear predictors, weights and groups of a few rows."""
-        weights = self._weights[rows] if self._weights.size else np.ones(rows.size)
-        return self._x[:, rows].T, self._y[rows], self._eta[rows], weights, self._codes[rows]
+    def look(self, size: int, rng: np.random.Generator) -> Seen:
+        """So many rows, drawn in proportion to what the coefficients alone can do to their remainders."""
+        none = np.zeros(self._sd.size)
+        measure = self._weighted(self._bounds(none + 1, none, none + 3))  # |f'''| a^3, up to a factor
+        rows, scale = systematic(np.arange(measure.size), measure, size, rng)
+        seen = self._seen(rows)
+        return seen._replace(weights=seen.weights * scale)
 
-    @property
-    def coefficient_bounds(self) -> Array:
-        """What the coefficients alone can do to each row's remainder, up to a factor: |f'''| a^3."""
-        out = np.empty(self._y.size)
-        flat = np.zeros(self._sd.size)
-        data = (self._y, self._eta, self._squares, self._codes, flat + 1, flat, flat + 3)
-        self._over_blocks(_bounds, self._terms, *data, self._length, out)
-        return self.weighted(out)
+    def _seen(self, rows: Integers) -> Seen:
+        part = self._arrays.take(rows)
+        return Seen(part.x.T, part.y, self._eta[rows], part.own, part.codes)

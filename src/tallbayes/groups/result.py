@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallbayes.families import Poisson
 from tallbayes.groups.mode import GroupMode
 from tallbayes.models.model import Result, Sampled
+from tallbayes.rows.tasks import GroupTotals
 
 if TYPE_CHECKING:
     from tallbayes.groups.model import Hierarchical
@@ -42,11 +42,11 @@ def group_facts(mode: GroupMode) -> dict[str, Any]:
     the coefficients as they are. Groups where that is no estimate, because all outcomes are the same, have none.
     """
     model, at = mode.model, mode.at
-    weight, outcome = model.rows.group_totals()
+    weight, outcome = model.rows.reduce(GroupTotals())
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = outcome / weight
         alone = at.effects + at.effect_slope / at.effect_curvature
-    same = (weight == 0) | (mean == 0) | ((mean == 1) & (not isinstance(model.family, Poisson)))
+    same = (weight == 0) | (model.family.variance(mean) == 0)
     dims, whole = (model.group,), np.rint(weight).astype(np.int64)
     return {
         "rows": (dims, whole if (whole == weight).all() else weight),

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside
+from tallbayes.families.compiled import compiled, inside, small
 from tallbayes.groups.tangents import APART, draw, envelope
+from tallbayes.sampling.shape import uniform
 
 Array = NDArray[np.float64]
 
@@ -131,7 +132,7 @@ class Power:
     0.25
     """
 
-    of: ScalePrior
+    of: ScalePrior | Power
     share: float
 
     @property
@@ -175,9 +176,10 @@ def log_density(code, count, squares, u):
     return log_prior(code, u) - count * u - 0.5 * squares * math.exp(-2.0 * u) if u >= code.lowest else -math.inf
 
 
-@compiled()
+@inside()
 def draw_log_scale(code, count, squares, rng):
     """A draw of u = log tau given `count` effects, two or more, with this sum of squares; NaN if that is no number."""
+    small()
     if not (squares < math.inf):
         return math.nan
     squares = squares if squares > 1e-280 else 1e-280
@@ -201,5 +203,11 @@ def draw_log_scale(code, count, squares, rng):
     made = envelope(width, left - top, left_slope, slope, right - top, right_slope, lowest)
     while True:
         t, height = draw(made, left_slope, slope, right_slope, lowest, rng)
-        if math.log(rng.random()) < _bend(code, count, squares, mode + t)[0] - top - height:
+        if math.log(uniform(rng)) < _bend(code, count, squares, mode + t)[0] - top - height:
             return mode + t
+
+
+@compiled()
+def new_log_scale(code, count, squares, rng):
+    """The same for Python."""
+    return draw_log_scale(code, count, squares, rng)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from tallbayes.families.compiled import inside
+from tallbayes.sampling.shape import uniform
 
 APART = 1.2
 
@@ -57,7 +58,7 @@ def envelope(width, left, left_slope, slope, right, right_slope, lowest):
 def draw(made, left_slope, slope, right_slope, lowest, rng):
     """A draw of t from an envelope, and the envelope's log height there."""
     left, right, first, second, below, middle, above = made
-    place = rng.random() * (below + middle + above)
+    place = uniform(rng) * (below + middle + above)
     if place < below:
         t = _inside(left_slope, lowest, first, place / below)
         return t, left + left_slope * t

@@ -20,7 +20,7 @@ from tallbayes.families.terms import chunk_value, remainder
 from tallbayes.groups.remainders import Always, Drawn
 from tallbayes.groups.scale import ScaleCode, draw_log_scale, log_prior
 from tallbayes.rows.passes import CHUNK, piece
-from tallbayes.sampling.shape import Shape
+from tallbayes.sampling.shape import Shape, normal, uniform
 from tallbayes.sampling.thinned_loop import (
     BAD_RATE,
     BROKEN_BOUND,
@@ -120,18 +120,6 @@ class Work(NamedTuple):
     def room(cls, p: int, k: int) -> Work:
         """For p coefficients and k groups."""
         return cls(np.empty((p, p)), np.empty((5, p)), np.zeros((2, k)), np.empty(k), np.empty(CHUNK))
-
-
-@inside()
-def normal(rng):
-    """A standard normal number, by a function that other loops have compiled as well, since they are not lean."""
-    return rng.standard_normal()
-
-
-@inside()
-def uniform(rng):
-    """A uniform number, likewise."""
-    return rng.random()
 
 
 @inside(**LEAN)

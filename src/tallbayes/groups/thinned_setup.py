@@ -28,7 +28,6 @@ from tallbayes.groups.thinned_loop import (
     GroupTarget,
 )
 from tallbayes.models.flat import pivots_of
-from tallbayes.rows.subsample import systematic
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers
@@ -40,7 +39,6 @@ from tallbayes.sampling.thinned_setup import (
     prior_of,
     prior_profile,
     profile,
-    require_bounds,
     require_every_row,
     shape_of,
 )
@@ -101,22 +99,21 @@ def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = 
     upper = np.exp(np.interp(UPPER, np.cumsum(mode.weights), mode.scales))
     arrow = mode.gaussian(upper)
     from_prior = FROM_PRIOR * np.exp(-np.minimum(mode.at.effect_curvature * mode.tau**2, 30.0))
-    remainders = model.rows.group_remainders(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
+    remainders = model.rows.keep(
+        GroupRemainders, model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor
+    )  # fmt: skip
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
     # The weight v with which sqrt(v^2 a^2 + sd^2) |(z / v, t)| is least for typical lengths of z and t.
     wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(remainders.typical, 1e-3 * arrow.sd))
     spread = _spread(wide, p, rng)
     leaves = _Leaves(p, wide, arrow.sd / mode.tau, from_prior)
-    radius, bounds, outside = _balls(model.rows.starts, remainders, leaves, spread)
-    require_bounds(remainders.excess(bounds, wide, radius, rng))
-    weighted = remainders.weighted(bounds)
-    chosen = ~(weighted * remainders.each(spread) <= threshold)
-    drawn, totals, always = remainders.split(bounds, chosen)
-    require_every_row(
-        weighted, int(np.count_nonzero(drawn.bound)), float(totals.sum()), np.flatnonzero(chosen), always.y.size
-    )
-    limit = np.diff(model.rows.starts) * (EVALUATED + 2 * p) / event_cost(p)
+    radius, outside = _balls(remainders, leaves, spread)
+    split = remainders.split(wide, radius, threshold / spread, rng)
+    drawn, totals, always = split[:3]
+    missing = split.rows - int(np.count_nonzero(drawn.bound)) - always.y.size
+    require_every_row(missing, split.total, float(totals.sum()))
+    limit = remainders.sizes * (EVALUATED + 2 * p) / event_cost(p)
     groups = [from_prior, arrow.sd, 1 / wide, radius, limit, totals]
     target = _target(mode, _expansion(mode, arrow, remainders.bends, groups), drawn, always)
     target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
@@ -137,28 +134,23 @@ def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
     return np.asarray((coefficients + effect).mean(0) / 2)
 
 
-def _balls(
-    starts: NDArray[np.intp], remainders: GroupRemainders, leaves: _Leaves, spread: Array
-) -> tuple[Array, Array, float]:
-    """The radius for which a group should cost least, the bounds of all rows with it, and rows evaluated outside."""
+def _balls(remainders: GroupRemainders, leaves: _Leaves, spread: Array) -> tuple[Array, float]:
+    """The radius for which a group should cost least, and rows evaluated outside."""
     radii = leaves.typical() + BEYOND[:, None]
-    found = [remainders.bounds(leaves.wide, radius) for radius in radii]
-    events = np.array([remainders.by_group(remainders.weighted(bounds)) for bounds in found]) * spread
-    outside = leaves.share(radii) * 2 * np.diff(starts)
+    events = np.array([remainders.totals(leaves.wide, radius) for radius in radii]) * spread
+    outside = leaves.share(radii) * 2 * remainders.sizes
     best = (MOVES_A_SWEEP * events * event_cost(leaves.p) + outside * (EVALUATED + leaves.p)).argmin(0)
     chosen = best, np.arange(best.size)
-    return radii[chosen], np.choose(remainders.each(best), found), float(outside[chosen].sum())
+    return radii[chosen], float(outside[chosen].sum())
 
 
 def _shape(
     mode: GroupMode, arrow: Arrow, remainders: GroupRemainders, target: GroupTarget, rng: np.random.Generator
 ) -> Shape:
     """The posterior's shape along each axis of the coefficients, seen on some rows."""
-    measure = remainders.coefficient_bounds
-    rows, scale = systematic(np.arange(measure.size), measure, SHAPED_BY, rng)
-    x, y, eta, weights, groups = remainders.looked_at(rows)
-    moves = np.ascontiguousarray((x - arrow.shares[groups]) @ arrow.factor)
-    seen = profile(mode.model.family.tag.terms, y, eta, weights * scale, moves)
+    some = remainders.look(SHAPED_BY, rng)
+    moves = np.ascontiguousarray((some.x - arrow.shares[some.groups]) @ arrow.factor)
+    seen = profile(mode.model.family.tag.terms, some.y, some.eta, some.weights, moves)
     axes = np.ascontiguousarray(arrow.factor.T)
     powers = tail_powers(mode.model.prior, arrow.factor)
     return shape_of(seen + prior_profile(target.prior, axes), target.center, powers)

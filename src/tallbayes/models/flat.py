@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.rows.memory import Derivatives
+from tallbayes.rows.tasks import Derivatives
 
 Array = NDArray[np.float64]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,15 +14,29 @@ from tallbayes import families
 from tallbayes.data.formula import Formula, Parsed
 from tallbayes.data.frames import check, read
 from tallbayes.data.timing import Phases
-from tallbayes.families import Binomial, Family, Poisson
+from tallbayes.families import Family, Poisson
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, Prior
-from tallbayes.rows.calibration import calibrate
+from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
-from tallbayes.rows.memory import Derivatives, LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
+from tallbayes.rows.track import Track
 
 Array = NDArray[np.float64]
+
+
+class Design(NamedTuple):
+    """Columns, what they are called, and what some families know of each row besides its outcome."""
+
+    columns: Columns
+    outcome: str
+    coefficients: tuple[str, ...]
+    group: str | None = None
+    levels: Sequence[Any] = ()
+    trials: Array | None = None
+    exposure: Array | None = None
 
 
 class GLM:
@@ -64,17 +79,15 @@ class GLM:
             kind = families.resolve(family)
             trials, exposure = getattr(kind, "trials", None), getattr(kind, "exposure", None)
             named = [name for name in (weights, offset, trials, exposure) if isinstance(name, str)]
-            frame = read(data, [*parsed.columns, *named, *strata])
-            check(frame)
+            frame = check(read(data, [*parsed.columns, *named, *strata]))
             learned, x, y = Formula.learn_checked(parsed, frame)
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
             if learned.group is not None:
                 codes[learned.group] = learned.group_codes_checked(frame)
-            per_row = _per_row(frame, y.size, weights=weights, offset=offset, trials=trials, exposure=exposure)
-            self._set(
-                x, y, kind, prior, learned.coefficients, learned.outcome, codes,
-                group=learned.group, levels=learned.group_levels, **per_row,
-            )  # fmt: skip
+            given = partial(_per_row, frame, y.size)
+            columns = Columns(x, y, given("weights", weights), given("offset", offset), codes)
+            names = learned.outcome, learned.coefficients, learned.group, learned.group_levels
+            self._set(Design(columns, *names, given("trials", trials), given("exposure", exposure)), kind, prior)
         self.formula: Formula | None = learned
         self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
@@ -101,7 +114,7 @@ class GLM:
         ('x0', 'x1')
         """
         self = cls.__new__(cls)
-        self._from_arrays(X, y, family, prior, coefficients=coefficients, weights=weights, offset=offset)
+        self._from_arrays(X, y, family, prior, coefficients, weights, offset)
         return self
 
     def _from_arrays(
@@ -113,10 +126,9 @@ class GLM:
         coefficients: Sequence[str] | None,
         weights: ArrayLike | None,
         offset: ArrayLike | None,
-        codes: Mapping[str, Any] | None = None,
-        levels: Sequence[Any] = (),
+        groups: tuple[NDArray[np.intp], Sequence[Any]] | None = None,
     ) -> None:
-        """`codes`, if any, has the group of each row by the group's name."""
+        """`groups`, if any, are the number of each row's group and the names of all groups."""
         phases = Phases()
         with phases("design"):
             x, outcome = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
@@ -134,39 +146,27 @@ class GLM:
                     f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
                     "instead of trials, or offset=np.log(exposure)"
                 )
-            per_row = _per_row(None, outcome.size, weights=weights, offset=offset)
-            group = next(iter(codes), None) if codes else None
-            x = np.ascontiguousarray(x.T)
-            self._set(x, outcome, kind, prior, names, "y", codes or {}, group=group, levels=levels, **per_row)
+            given, x = partial(_per_row, None, outcome.size), np.ascontiguousarray(x.T)
+            columns = Columns(x, outcome, given("weights", weights), given("offset", offset), {})
+            design = Design(columns, "y", names)
+            if groups is not None:
+                codes, levels = groups
+                design = Design(columns._replace(strata={"group": codes}), "y", names, "group", levels)
+            self._set(design, kind, prior)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
-    def _set(
-        self,
-        x: Array,
-        y: Array,
-        family: Family,
-        prior: AnyPrior | None,
-        coefficients: Sequence[str],
-        outcome: str,
-        codes: Mapping[str, Any],
-        weights: Array | None,
-        offset: Array | None,
-        trials: Array | None = None,
-        exposure: Array | None = None,
-        *,
-        group: str | None,
-        levels: Sequence[Any],
-    ) -> None:
+    def _set(self, design: Design, family: Family, prior: AnyPrior | None) -> None:
         """What the two ways to make a model have in common, from the design on."""
+        (x, y, weights, offset, codes), trials, group = design.columns, design.trials, design.group
         self.family = family
-        self.coefficients: tuple[str, ...] = tuple(coefficients)
+        self.coefficients = design.coefficients
         self.prior = Prior.of(prior, self.coefficients)
-        self._group, self.levels = group or "", tuple(levels)
+        self._group, self.levels = group or "", tuple(design.levels)
         self.has_offset = offset is not None
         self.observations = y.size
-        if exposure is not None:
+        if design.exposure is not None:
             assert isinstance(family, Poisson)
-            offset = family.log_exposure(exposure) + (0.0 if offset is None else offset)
+            offset = family.log_exposure(design.exposure) + (0.0 if offset is None else offset)
         if weights is not None and ((weights < 0).any() or not weights.any()):
             raise ValueError(
                 f"weights must be positive or zero, and some positive; the smallest is {weights.min():g} "
@@ -177,32 +177,28 @@ class GLM:
             """A row with weight 0 says nothing: it gets the value of another, so that the others keep their numbers."""
             return values if weights is None else np.where(weights > 0, values, values[weights.argmax()])
 
-        if isinstance(family, Binomial):
-            assert trials is not None
-            family.check(heard(y), outcome, heard(trials))
+        family.check(heard(y), design.outcome, *([] if trials is None else [heard(trials)]))
+        if trials is not None:
             counts = np.concatenate([y, trials - y])  # as rows with y=1 and with y=0
             weights = counts if weights is None else counts * np.tile(weights, 2)
             x, y = np.tile(x, 2), np.repeat([1.0, 0.0], y.size)
             offset = None if offset is None else np.tile(offset, 2)
             codes = {name: np.tile(code, 2) for name, code in codes.items()}
-        else:
-            family.check(heard(y), outcome)
         keep = np.arange(y.size) if weights is None else np.flatnonzero(weights)
         if group is not None:
-            keep = keep[_order(codes[group][keep], len(levels))]
+            keep = keep[_order(codes[group][keep], len(self.levels))]
         columns = Columns(x, y, weights, offset, codes)
         if keep.size < y.size or group is not None:
             columns = columns.take(keep)
-        self.rows = MemoryRows(*columns.without_duplicates(), group, len(levels))
+        self.rows = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
-        return np.asarray(self.rows.sum(LogLikelihood(self.family.tag), params))
+        return np.asarray(self.rows.reduce(LogLikelihood(self.family.tag), params))
 
     def derivatives(self, params: ArrayLike) -> Derivatives:
         """Log-likelihood, its gradient and minus its curvature at each parameter vector: one pass over all rows."""
-        found: Derivatives = self.rows.sum(LogLikelihoodDerivatives(self.family.tag), params)
-        return found
+        return self.rows.reduce(LogLikelihoodDerivatives(self.family.tag), params)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -221,7 +217,7 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            calibration = calibrate(self.rows.by_predictor(run.theta.mean((0, 1))), self.family)
+            calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset}
         return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
@@ -247,9 +243,14 @@ class GLM:
         """Log posterior density of each parameter vector, up to a constant: one pass over all rows."""
         return np.asarray(self.log_likelihood(params) + self.log_prior(params))
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
-        """The log-likelihood of chains at the rows of theta, which move one column at a time or all at once."""
-        return self.rows.track(self.family.tag, theta) if by_column else Direct(self.log_likelihood, theta)
+    @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves."""
+        return self.rows.keep(Track, self.family.tag).sizes
+
+    def follow(self, by_column: bool) -> Follower:
+        """The log-likelihood of chains that move one column at a time or all at once."""
+        return self.rows.keep(Track, self.family.tag) if by_column else Direct(self.log_likelihood)
 
 
 def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
@@ -257,13 +258,10 @@ def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
     return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")
 
 
-def _per_row(frame: Any, size: int, **given: Any) -> dict[str, Array | None]:
-    """What was given for each row, by name, as arrays: a column of the frame, or what the user gave."""
-    return {what: None if one is None else _numbers(what, one, frame, size) for what, one in given.items()}
-
-
-def _numbers(what: str, given: Any, frame: Any, size: int) -> Array:
-    """Columns of the frame have been checked with all the others; what the user gave has not."""
+def _per_row(frame: Any, size: int, what: str, given: Any) -> Array | None:
+    """What was given for each row: a column of the frame, which has been checked with the others, or other numbers."""
+    if given is None:
+        return None
     named = isinstance(given, str)
     try:
         values = np.asarray(frame[given] if named else given, dtype=float)

@@ -1,52 +1,59 @@
 """The log-likelihood of several chains: where they are, and where they might go.
 
-A kernel asks `at(theta, column, chains)` for the log-likelihood of proposed points and says with `accept` which
-chains went there. Two ways to answer: `Direct` computes each point from scratch; `rows.Track` keeps every row's
-linear predictor and serves moves of a single column at a fraction of the price. Full data and surrogates answer
-alike.
+A kernel asks `at(trail, theta, column, chains)` for the log-likelihood of proposed points and says with `accept` which
+chains went there. Two ways to answer: `Direct` computes each point from scratch; a `Track`, which lives with the rows,
+keeps every row's linear predictor and serves moves of a single column at a fraction of the price. Full data and
+surrogates answer alike. What changes as chains move is in their trail: plain arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tallbayes.rows.track import Trail
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
 class Follower(Protocol):
-    """Follows chains; `value` (chains,) is the log-likelihood where they are."""
+    """Follows chains; all that it knows of them is in their trail."""
 
-    value: Array
+    def start(self, theta: Array) -> Trail:
+        """Chains at the rows of theta."""
 
-    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
+    def at(self, trail: Trail, theta: Array, column: int | None, chains: Integers) -> Array:
         """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
 
-    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+    def accept(self, trail: Trail, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
         """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
 
-    def refresh(self) -> None:
+    def refresh(self, trail: Trail) -> None:
         """Forget accumulated rounding errors."""
 
 
+@dataclass(frozen=True)
 class Direct:
     """Computes the log-likelihood of each point from scratch."""
 
-    def __init__(self, log_likelihood: Callable[[Array], Array], theta: Array) -> None:
-        self._log_likelihood = log_likelihood
-        self.value = log_likelihood(theta)
+    log_likelihood: Callable[[Array], Array]
 
-    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
+    def start(self, theta: Array) -> Trail:
         """See `Follower`."""
-        return self._log_likelihood(theta[chains])
+        return Trail(np.array(theta, dtype=float), self.log_likelihood(theta))
 
-    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+    def at(self, trail: Trail, theta: Array, column: int | None, chains: Integers) -> Array:
         """See `Follower`."""
-        self.value[chains] = value
+        return self.log_likelihood(theta[chains])
 
-    def refresh(self) -> None:
+    def accept(self, trail: Trail, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+        """See `Follower`."""
+        trail.theta[chains], trail.value[chains] = theta[chains], value
+
+    def refresh(self, trail: Trail) -> None:
         """Nothing piles up here."""

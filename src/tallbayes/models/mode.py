@@ -27,7 +27,8 @@ from scipy.linalg import cho_factor, cho_solve
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
-from tallbayes.rows.memory import Derivatives, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -121,8 +122,8 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     >>> find_mode(model, np.random.default_rng(1)).theta.round(1)
     array([-1.3,  0.9])
     """
-    theta, before = np.zeros(len(model.coefficients)), model.rows.touched
-    largest = model.rows.largest()
+    theta, before = np.zeros(len(model.coefficients)), model.rows.passes
+    largest = model.rows.reduce(Largest())
     start = model.derivatives(theta)
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
@@ -136,7 +137,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         return step, float(step @ precision @ step)
 
     for rows in with_pilot(model, rng):
-        sees = partial(rows.sum, LogLikelihoodDerivatives(model.family.tag))
+        sees = partial(rows.reduce, LogLikelihoodDerivatives(model.family.tag))
         top = climb(partial(look, sees), newton, theta)
         theta = top.theta
     require_top(top)
@@ -160,8 +161,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
                 tops.append(again)
     found = sorted((_mode(model.prior, one, flat) for one in tops), key=lambda one: -one.log_mass)
     others = tuple(one for one in found[1:] if one.log_mass > found[0].log_mass - NEGLIGIBLE)
-    passes = (model.rows.touched - before) // model.rows.size
-    return replace(found[0], others=others[:MOST_MODES], passes=passes)
+    return replace(found[0], others=others[:MOST_MODES], passes=model.rows.passes - before)
 
 
 def heavy_directions(prior: Prior, flat: Array, whole: bool) -> Array:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,15 @@ class Normal:
 
     mean: float = 0.0
     sd: float = 10.0
+    df: ClassVar[float] = math.inf
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.mean):
-            raise ValueError(f"prior mean must be a finite number, not {self.mean}")
-        if not (np.isfinite(self.sd) and self.sd > 0):
-            raise ValueError(f"prior sd must be a positive number, not {self.sd}")
+        _check(self.mean, sd=self.sd)
+
+    @property
+    def scale(self) -> float:
+        """The sd, as other priors call it."""
+        return self.sd
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,15 @@ class StudentT:
     scale: float = 2.5
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.df) and self.df > 0):
-            raise ValueError(f"prior df must be a positive number, not {self.df}")
-        if not np.isfinite(self.mean):
-            raise ValueError(f"prior mean must be a finite number, not {self.mean}")
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"prior scale must be a positive number, not {self.scale}")
+        _check(self.mean, df=self.df, scale=self.scale)
+
+
+def _check(mean: float, **positive: float) -> None:
+    if not np.isfinite(mean):
+        raise ValueError(f"prior mean must be a finite number, not {mean}")
+    for name, value in positive.items():
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"prior {name} must be a positive number, not {value}")
 
 
 CoefficientPrior = Normal | StudentT
@@ -95,9 +102,8 @@ class Prior:
         for one in chosen:
             if not isinstance(one, CoefficientPrior):
                 raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
-        scales = [one.sd if isinstance(one, Normal) else one.scale for one in chosen]
-        df = np.array([np.inf if isinstance(one, Normal) else one.df for one in chosen], float)
-        return cls(np.array([one.mean for one in chosen], float), np.array(scales, float), df, (df + 1) / 2)
+        mean, scale, df = (np.array([getattr(one, part) for one in chosen], float) for part in ("mean", "scale", "df"))
+        return cls(mean, scale, df, (df + 1) / 2)
 
     def to_the_power(self, share: float) -> Prior:
         """The density to a power, of which only ratios have a meaning: what a part of the rows gets of a prior.

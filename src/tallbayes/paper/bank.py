@@ -11,8 +11,9 @@ import pandas as pd
 
 from tallbayes import plots
 from tallbayes.data.datasets import load_bank
-from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, few, fit_all, noise, same_posterior
+from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, fit_all, noise, same_posterior
 from tallbayes.results.fit import Fit
+from tallbayes.results.speed_plots import few_digits
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.estimators import SplineProxy
 from tallbayes.sampling.methods import MH, Consensus, Method, Subsampling, Thinned, TwoStage
@@ -42,6 +43,8 @@ SAID = {
     "subsampling_100": "subsampling, spline, 100 rows",
     "thinned": "thinned second stage (ours)",
 }
+SUBSAMPLING = {"subsampling_7000": 2_500, "subsampling_100": 2_500}  # the paper's 10,000 iterations in four chains
+DRAWS = dict.fromkeys(METHODS, 10_000) | {"two_stage": 20_000, "consensus": 3_000, "both": 2_000} | SUBSAMPLING
 PAPERS_EVALUATIONS = {"mh": 355.0, "subsampling_100": 23.9, "subsampling_7000": 1.8}
 
 
@@ -49,22 +52,11 @@ PAPERS_EVALUATIONS = {"mh": 355.0, "subsampling_100": 23.9, "subsampling_7000": 
 class Size:
     """How much to run: draws a chain."""
 
-    draws: dict[str, int] = field(
-        default_factory=lambda: {
-            "mh": 10_000,
-            "two_stage": 20_000,
-            "two_stage_weighted": 10_000,
-            "consensus": 3_000,
-            "both": 2_000,
-            "subsampling_7000": 2_500,  # the paper's 10,000 iterations in four chains
-            "subsampling_100": 2_500,
-            "thinned": 10_000,
-        }
-    )
+    draws: dict[str, int] = field(default_factory=DRAWS.copy)
     warmup: int = 1_000
 
 
-FULL = Size(dict.fromkeys(METHODS, 25_000) | {"subsampling_7000": 2_500, "subsampling_100": 2_500}, 1_250)
+FULL = Size(dict.fromkeys(METHODS, 25_000) | SUBSAMPLING, 1_250)
 
 
 def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Experiment:
@@ -88,10 +80,8 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     for name in METHODS:
         if name != "mh":
             caption = f"Posterior densities: {SAID[name]}, over Metropolis-Hastings."
-            found.figures[f"density-{name.replace('_', '-')}"] = (
-                caption,
-                plots.density(mh=fits["mh"], **{name: fits[name]}),
-            )
+            figure = plots.density(mh=fits["mh"], **{name: fits[name]})
+            found.figures[f"density-{name.replace('_', '-')}"] = caption, figure
     found.findings += _findings(fits)
     found.discussion += [
         "We agree that two-stage Metropolis-Hastings has the posterior of Metropolis-Hastings, as far as its "
@@ -152,8 +142,9 @@ def _findings(fits: dict[str, Fit]) -> list[Finding]:
         ),
         Finding(
             "Subsampling with a spline needs some 7,000 rows an iteration to mix decently, and 100 will not do.",
-            f"Effective draws a draw: {share['mh']:.3f} for Metropolis-Hastings, {few(share['subsampling_7000'])} with "
-            f"7,000 rows, {few(share['subsampling_100'])} with 100.",
+            f"Effective draws a draw: {share['mh']:.3f} for Metropolis-Hastings, "
+            f"{few_digits(share['subsampling_7000'])} with 7,000 rows, "
+            f"{few_digits(share['subsampling_100'])} with 100.",
             share["subsampling_100"] < share["mh"] / 5 < share["subsampling_7000"],
         ),
     ]

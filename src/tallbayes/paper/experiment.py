@@ -65,12 +65,7 @@ class Steps:
 
 
 def fit_all(
-    formula: str,
-    data: Any,
-    methods: Mapping[str, Method],
-    draws: Mapping[str, int],
-    steps: Steps,
-    **common: Any,
+    formula: str, data: Any, methods: Mapping[str, Method], draws: Mapping[str, int], steps: Steps, **common: Any
 ) -> dict[str, Fit]:
     """Each method on the same data, with so many draws a chain."""
     fits = {}
@@ -110,8 +105,3 @@ def same_posterior(two_stage: Fit, reference: Fit, name: str) -> Finding:
         f"{limit:.1f} once in 1,000 times), with {least:,.0f} effective draws or more of each parameter.",
         z < limit,
     )
-
-
-def few(value: float) -> str:
-    """Two digits, or whole numbers if they are large."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"

@@ -41,6 +41,7 @@ SAID = {
 }
 PAPERS_MINUTES = {"mh": 1106, "consensus": 910, "rows_224000": 849, "rows_22400": 639}
 TAU = "1|bank_sigma"
+DRAWS = {"mh": 1_000, "rows_224000": 1_000, "rows_22400": 800, "weighted": 700, "consensus": 400, "thinned": 5_000}
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,7 @@ class Size:
     """How much to run: rows, and draws a chain."""
 
     rows: int = LOAN_ROWS
-    draws: dict[str, int] = field(
-        default_factory=lambda: {
-            "mh": 1_000,
-            "rows_224000": 1_000,
-            "rows_22400": 800,
-            "weighted": 700,
-            "consensus": 400,
-            "thinned": 5_000,
-        }
-    )
+    draws: dict[str, int] = field(default_factory=DRAWS.copy)
     warmup: int = 200
 
 

@@ -18,15 +18,13 @@ from tallbayes.paper.experiment import Experiment, Finding, Steps, errors, fit_a
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.fit import Fit
 from tallbayes.rows import threads
-from tallbayes.rows.memory import LogLikelihood
+from tallbayes.rows.tasks import LogLikelihood
 from tallbayes.sampling.methods import MH, Consensus, Method, Thinned, TwoStage
 from tallbayes.sampling.subsample import CaseControl
 
 FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
 SHARDS = 14
 OTHERS, FEWER = 150_000, 60_000  # loans that were not foreclosed in a surrogate, at random and weighted
-
-
 SAID = {
     "mh": "Metropolis-Hastings, one coefficient at a time",
     "two_stage": "two-stage, all foreclosed and 150,000 others",
@@ -39,6 +37,7 @@ THINS = (1, 10, 20)
 PAPERS = {"mh": (118, 1, 1, 1), "two_stage": (81, 1.27, 1.44, 1.47), "consensus": (115, 1.03, 1.07, 1.02)}
 PAPERS_ITERATIONS = 100_000
 PASSES = 20
+DRAWS = dict.fromkeys(SAID, 1_200) | {"two_stage_weighted": 1_600, "thinned": 10_000}
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,7 @@ class Size:
     rows: int = LOAN_ROWS
     others: int = OTHERS
     fewer: int = FEWER
-    draws: dict[str, int] = field(
-        default_factory=lambda: {
-            "mh": 1_200,
-            "two_stage": 1_200,
-            "consensus": 1_200,
-            "two_stage_weighted": 1_600,
-            "both": 1_200,
-            "thinned": 10_000,
-        }
-    )
+    draws: dict[str, int] = field(default_factory=DRAWS.copy)
     warmup: int = 300
 
 
@@ -166,12 +156,12 @@ def _passes(rows: pd.DataFrame) -> pd.DataFrame:
     lines, sums = {}, []
     for count in range(1, threads.count() + 1):
         with threads.using(count):
-            model.rows.sum(ask, theta)
+            model.rows.reduce(ask, theta)
             spent = []
             for _ in range(PASSES):
                 phases = Phases()
                 with phases("pass"):
-                    found = model.rows.sum(ask, theta)
+                    found = model.rows.reduce(ask, theta)
                 spent.append(1e3 * phases.seconds["pass"])
         sums.append(found)
         lines[f"{count} thread{'s' if count > 1 else ''}"] = {"milliseconds": min(spent)}

@@ -17,11 +17,12 @@ from tallbayes.paper.experiment import Experiment, Finding, Steps
 from tallbayes.results.figure import COLOURS, finish, make_panels
 from tallbayes.sampling.loop import Run
 from tallbayes.sampling.loop import run as sampled
-from tallbayes.sampling.methods import MH, Auto, TwoStage
+from tallbayes.sampling.methods import Auto
 from tallbayes.sampling.request import Request
 from tallbayes.sampling.subsample import Subsample
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
+from tallbayes.splines.setup import SplineSetup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,9 +111,8 @@ def warmed(model: MARS, warmup: int, seed: int, progress: bool = False, draws: i
 
 def screened(model: MARS, percent: int, sd: float) -> ReversibleJumpKernel:
     """The paper's sampler: random walks with this sd, screened by a subsample of so many percent, or plain."""
-    plain, size = MH("random-walk"), max(1, model.rows.size * percent // 100)
-    kernel = (TwoStage(Subsample(size), "random-walk") if percent else plain).kernel(model, 1)
-    assert isinstance(kernel, ReversibleJumpKernel)
+    setup, screen = SplineSetup(model, 1, Phases()), Subsample(max(1, model.rows.size * percent // 100))
+    kernel = setup.two_stage(screen, "random-walk", None) if percent else setup.metropolis("random-walk")
     return replace(kernel, law=kernel.law._replace(walk=sd, moves=np.cumsum(MOVES)))
 
 

@@ -21,7 +21,7 @@ def compare(**fits: Fit) -> pd.DataFrame:
     for every draw, every 10th and every 20th, and the minimum. `largest_z` is the largest difference to the
     reference's posterior means in Monte Carlo standard errors, and `largest_z_sd` that of the posterior sds.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> table = compare(mh=example(), two_stage=example(seed=1, seconds=30.0))
     >>> table["redpm_1"].round().tolist()
     [1.0, 2.0]
@@ -52,7 +52,7 @@ def compare(**fits: Fit) -> pd.DataFrame:
 def compare_parameters(thin: int = 1, /, **fits: Fit) -> pd.DataFrame:
     """Effective draws per minute of each parameter over those of the first fit (REDPM), a column per fit.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> compare_parameters(mh=example(), faster=example(seconds=30.0))
                mh  faster
     Intercept  1.0     2.0

@@ -39,6 +39,14 @@ def make_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def make_panel(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure with one panel and no title."""
+    figure = make_figure(width, height)
+    panel = figure.add_subplot()
+    clean(panel, "")
+    return figure, panel
+
+
 def make_panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
     """A figure with one titled panel per name, in rows as even as can be.
 
@@ -82,6 +90,19 @@ def wrapped(name: str, width: int = 36) -> str:
     return "\n".join(textwrap.fill(part, width) for part in parts)
 
 
+def rule(panel: Axes, color: str = "0.94") -> None:
+    """Draw faint lines across a panel, behind all else."""
+    panel.grid(axis="y", color=color)
+    panel.set_axisbelow(True)
+
+
+def name_lines(panel: Axes, names: Sequence[str], pad: float = 7) -> None:
+    """Write a name to the left of each line, instead of an axis."""
+    panel.set_yticks(range(len(names)), names, parse_math=False)
+    panel.tick_params(axis="y", length=0, pad=pad)
+    panel.spines["left"].set_visible(False)
+
+
 def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> None:
     """Write texts at these heights along the right edge of a panel, flush right.
 
@@ -96,22 +117,22 @@ def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> N
     right.spines["right"].set_visible(False)
 
 
-def intervals(panel: Axes, mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
-    """Draw a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
+def intervals(panel: Axes, names: Sequence[str], mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
+    """Draw a name, a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
 
     >>> panel = make_figure(4, 3).add_subplot()
-    >>> intervals(panel, np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
+    >>> intervals(panel, ["fico"], np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
     >>> panel.get_legend_handles_labels()[1]
     ['94% interval', '50% interval', 'posterior mean']
     """
     y = np.arange(len(mean))
-    panel.grid(axis="y", color="0.94")
-    panel.set_axisbelow(True)
+    rule(panel)
     style: dict[str, Any] = {"colors": COLOURS[0], "capstyle": "round"}
     panel.hlines(y, ends[0], ends[3], linewidth=1.2, label="94% interval", **style)
     panel.hlines(y, ends[1], ends[2], linewidth=3.6, label="50% interval", **style)
     dot: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markersize": 4.5, "zorder": 4}
     panel.plot(mean, y, "o", label="posterior mean", **dot)
+    name_lines(panel, names)
 
 
 def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> Legend:
@@ -158,7 +179,7 @@ def finish(figure: Figure, panels: list[Axes], label: str | None) -> None:
 def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
     """The names asked for, all that can be drawn if none; refuses those that the fit does not have.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> chosen(example(), None)
     ['Intercept', 'fico']
     """

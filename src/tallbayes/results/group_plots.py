@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.results.figure import clean, intervals, legend, make_figure, write_right
+from tallbayes.results.figure import intervals, legend, make_panel, write_right
 from tallbayes.results.fit import Fit
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     Hollow marks show what each group's rows alone would give, so that one sees how far the others pull it in; those
     beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> figure = caterpillar(example(groups=5))
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['b01', 'b02', 'b03', 'b05', 'b04']
@@ -37,21 +37,20 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     levels = [str(level) for level in fit.posterior[fit.group].values[order].tolist()]
     named = len(levels) <= most
     width = 6.6 + (0.08 * max(map(len, levels)) if named else 0)
-    figure = make_figure(width, 1.3 + 0.22 * len(levels) if named else 7.5)
-    panel = figure.add_subplot()
-    clean(panel, "")
+    figure, panel = make_panel(width, 1.3 + 0.22 * len(levels) if named else 7.5)
     panel.axvline(0, color="0.4", linewidth=1)
-    (intervals if named else _draw_bands)(panel, mean[order], ends)
+    if named:
+        intervals(panel, levels, mean[order], ends)
+    else:
+        _draw_bands(panel, mean[order], ends)
     margin = 0.04 * np.ptp(ends) or 1.0
     panel.set(xlim=(ends.min() - margin, ends.max() + margin), ylim=(-0.8, len(levels)))
     facts = {} if fit.groups is None else {str(name): fit.groups[name].values[order] for name in fit.groups}
     if "alone" in facts:
         _draw_alone(panel, facts["alone"], named)
-    if named:
-        _name_groups(panel, levels, facts.get("rows"))
-    else:
-        panel.set_yticks([])
-        panel.set_ylabel(f"{len(levels):,} groups, sorted by posterior mean", fontsize=9)
+    if named and "rows" in facts:
+        counts = [*(f"{count:,}" for count in facts["rows"]), "rows"]  # the last is the title above them
+        write_right(panel, range(len(counts)), counts)
     panel.set_xlabel(f"effect of {fit.group} on the linear predictor", fontsize=9, parse_math=False)
     for mark in legend(figure, [panel]).get_lines():
         mark.set(markersize=4.5, alpha=1)
@@ -66,6 +65,8 @@ def _draw_bands(panel: Axes, mean: Array, ends: Array) -> None:
     ]:
         panel.fill_betweenx(y, low, high, step="mid", color=colour, linewidth=0, label=label)
     panel.plot(mean, y, ".", color="black", markersize=3 if len(mean) < 500 else 1.5, zorder=4, label="posterior mean")
+    panel.set_yticks([])
+    panel.set_ylabel(f"{len(mean):,} groups, sorted by posterior mean", fontsize=9)
 
 
 def _draw_alone(panel: Axes, alone: Array, named: bool) -> None:
@@ -86,12 +87,3 @@ def _draw_alone(panel: Axes, alone: Array, named: bool) -> None:
         if chosen.any():
             x, y = np.clip(alone[chosen], low, high), np.flatnonzero(chosen)
             panel.plot(x, y, marker, label=label, zorder=3, clip_on=False, **style)
-
-
-def _name_groups(panel: Axes, levels: list[str], rows: NDArray[np.int64] | None) -> None:
-    panel.set_yticks(range(len(levels)), levels, parse_math=False)
-    panel.tick_params(axis="y", length=0, pad=7)
-    panel.spines["left"].set_visible(False)
-    if rows is not None:
-        counts = [*(f"{count:,}" for count in rows), "rows"]  # the last is the title above them
-        write_right(panel, range(len(counts)), counts)

@@ -14,6 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tallbayes.results import story
 from tallbayes.results.figure import COLOURS
 
 if TYPE_CHECKING:
@@ -129,13 +130,12 @@ def _cell(value: object, how: str | None) -> str:
 
 
 def number(value: float) -> str:
-    """As many digits as one wants to read.
+    """As many digits as one wants to read, with a true minus.
 
     >>> number(-1234.5), number(-0.01234567), number(16)
     ('−1,234', '−0.01235', '16')
     """
-    shown = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
-    return shown.replace("-", "−")
+    return story.number(value).replace("-", "−")
 
 
 def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:

@@ -28,7 +28,7 @@ WIDE = 30.0  # ratio of the largest prediction to the smallest above which scale
 def forest(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     """Draw mean, 50% and 94% interval of each parameter: of those named, or of all coefficients but the intercept.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> figure = forest(example())
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['fico']
@@ -43,10 +43,7 @@ def forest(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     ends = np.quantile(draws, [0.03, 0.25, 0.75, 0.97], axis=1)
     if ends.min() < 0 < ends.max() or fit.coefficients:
         panel.axvline(0, color="0.4", linewidth=1)
-    intervals(panel, draws.mean(1), ends)
-    panel.set_yticks(range(len(names)), names, parse_math=False)
-    panel.tick_params(axis="y", length=0, pad=7)
-    panel.spines["left"].set_visible(False)
+    intervals(panel, names, draws.mean(1), ends)
     panel.set_ylim(len(names) - 0.4, -0.6)
     legend(figure, [panel])
     return figure
@@ -57,7 +54,7 @@ def calibration(fit: Fit) -> Figure:
 
     If the model holds, 94% of the points lie in the band.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> calibration(example()).axes[0].get_xlabel()
     'predicted'
     """
@@ -90,7 +87,7 @@ def calibration(fit: Fit) -> Figure:
 def trace(fit: Fit, names: Sequence[str] | None = None, columns: int = 3) -> Figure:
     """Draw the path of each chain, one panel a parameter: those named, or all but the effects of many groups.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> [panel.get_title() for panel in trace(example(draws=50), ["fico"]).axes]
     ['fico']
     """
@@ -112,7 +109,7 @@ def density(names: Sequence[str] | None = None, columns: int = 4, /, **fits: Fit
 
     The parameters are those named, or all but the effects of many groups; `columns` panels stand side by side.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> figure = density(mh=example(), two_stage=example(seed=1))
     >>> len(figure.axes), len(figure.axes[0].lines)
     (2, 2)
@@ -123,12 +120,8 @@ def density(names: Sequence[str] | None = None, columns: int = 4, /, **fits: Fit
     figure, panels = make_panels(names, width=2.7, height=1.9, most_columns=columns)
     for i, (label, fit) in enumerate(fits.items()):
         effective = fit.summary()["ess_bulk"]
-        style: dict[str, Any] = {
-            "color": COLOURS[i % len(COLOURS)],
-            "linestyle": LINES[i % len(LINES)],
-            "linewidth": 1.8,
-            "label": label,
-        }
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": LINES[i % len(LINES)]}
+        style |= {"linewidth": 1.8, "label": label}
         for panel, name, values in zip(panels, chosen(fit, names), _columns(fit, names), strict=True):
             if np.ptp(values) == 0:
                 panel.axvline(values.flat[0], **style)

@@ -66,12 +66,7 @@ def _normals(level: Any, seed: int, count: int) -> Array:
 
 
 def predict(
-    X: Array,
-    beta: Array,
-    offset: Array,
-    effects: GroupEffects | None,
-    mean: Callable[[Array], Array],
-    interval: float,
+    X: Array, beta: Array, offset: Array, effects: GroupEffects | None, mean: Callable[[Array], Array], interval: float
 ) -> Array:
     """Posterior mean and ends of the interval (3, row) of the expected outcome, from draws of beta (draw, column).
 
@@ -147,9 +142,7 @@ def offsets(
     `given` is the caller's offset, `column` the name that the model has for it, if any.
     """
     if given is None and column is not None:
-        frame = read(new_data, [column])
-        check(frame)
-        given = frame[column].to_numpy()
+        given = check(read(new_data, [column]))[column].to_numpy()
     if given is None and has_offset:
         raise ValueError(
             "the model was fitted with an array of offsets, so predict needs one for the new rows: "
@@ -171,10 +164,9 @@ def offsets(
 
 
 def _log_exposure(new_data: Any, family: Poisson, column: str) -> Array:
-    frame = read(new_data, [column])
-    check(frame)
+    values = check(read(new_data, [column]))[column]
     try:
-        exposure = frame[column].to_numpy(dtype=float)
+        exposure = values.to_numpy(dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"exposure {column!r} must be numbers") from None
     return family.log_exposure(exposure)

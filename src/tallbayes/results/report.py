@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallbayes.results import page
-from tallbayes.results.fit import METHODS, MIXED, Fit, check_writable
+from tallbayes.results.file import check_writable, replacing
+from tallbayes.results.fit import Fit
 from tallbayes.results.group_plots import caterpillar
 from tallbayes.results.plots import calibration, density, forest, trace
 from tallbayes.results.speed_plots import seconds, speed
+from tallbayes.results.story import METHODS, MIXED
 from tallbayes.sampling.diagnostics import R_HAT_LIMIT
 from tallbayes.sampling.words import few
 
@@ -57,19 +59,14 @@ def report(fit: Fit, path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"a report is a page of HTML; give a name that ends in .html, not {os.fspath(path)!r}")
     check_writable(path)
-    found = render(fit)
-    partial = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(found, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial:
+        partial.write_text(render(fit), encoding="utf-8")
 
 
 def render(fit: Fit) -> str:
     """The page.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> "<title>y ~ fico</title>" in render(example())
     True
     """

@@ -7,7 +7,7 @@ import warnings
 from tallbayes.data.timing import Phases, telling
 from tallbayes.models.mode import SeparationWarning, TailWarning
 from tallbayes.models.model import Model
-from tallbayes.results.fit import Fit, fit_of
+from tallbayes.results.fit import Fit
 from tallbayes.sampling import loop
 from tallbayes.sampling.methods import Method, named
 from tallbayes.sampling.request import Request
@@ -43,7 +43,8 @@ def answer(model: Model, method: Method, request: Request) -> Fit:
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     run = loop.run(kernel, request, phases)
-    result = fit_of(model.result(run))
+    found = model.result(run)
+    result = Fit.kinds[found.kind].of(found)
     for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning)):
         result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
     return result

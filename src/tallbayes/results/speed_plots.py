@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallbayes.results.compare import compare_parameters
-from tallbayes.results.figure import COLOURS, MARKERS, chosen, clean, legend, make_figure
+from tallbayes.results.figure import COLOURS, MARKERS, chosen, clean, legend, make_figure, make_panel, name_lines, rule
 from tallbayes.results.fit import Fit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def speed(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     """Draw the effective draws per minute of sampling, a bar each parameter: those named, or all but many groups.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> len(speed(example()).axes[0].patches)
     2
     """
@@ -30,7 +30,7 @@ def speed(fit: Fit, names: Sequence[str] | None = None) -> Figure:
 def seconds(fit: Fit) -> Figure:
     """Draw how long each phase of the fit took.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> [label.get_text() for label in seconds(example()).axes[0].get_yticklabels()]
     ['compile', 'design', 'mode', 'warmup', 'sampling']
     """
@@ -39,14 +39,10 @@ def seconds(fit: Fit) -> Figure:
 
 def _bars(values: dict[str, float], label: str) -> Figure:
     """A bar with its number for each name."""
-    figure = make_figure(4.6 + 0.08 * max(map(len, values)), 0.7 + 0.26 * len(values))
-    panel = figure.add_subplot()
-    clean(panel, "")
+    figure, panel = make_panel(4.6 + 0.08 * max(map(len, values)), 0.7 + 0.26 * len(values))
     bars = panel.barh(range(len(values)), list(values.values()), height=0.62, color=COLOURS[0])
-    panel.bar_label(bars, [_few_digits(value) for value in values.values()], padding=4, fontsize=8)
-    panel.set_yticks(range(len(values)), list(values), parse_math=False)
-    panel.tick_params(axis="y", length=0)
-    panel.spines["left"].set_visible(False)
+    panel.bar_label(bars, [few_digits(value) for value in values.values()], padding=4, fontsize=8)
+    name_lines(panel, list(values), pad=3.5)
     panel.set(xlim=(0, 1.15 * max(values.values()) or 1.0), ylim=(len(values) - 0.4, -0.6))
     panel.locator_params(axis="x", nbins=5)
     panel.set_xlabel(label, fontsize=9)
@@ -58,7 +54,7 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
 
     The parameters are all but the effects of many groups.
 
-    >>> from tallbayes.results.fit import example
+    >>> from tallbayes.results.example import example
     >>> figure = redpm(mh=example(), faster=example(seed=1, seconds=30.0))
     >>> [panel.get_title() for panel in figure.axes]
     ['every draw', 'every 10th draw', 'every 20th draw']
@@ -77,8 +73,7 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     for panel, thin, table in zip(panels, thins, tables, strict=True):
         clean(panel, "every draw" if thin == 1 else f"every {_ordinal(thin)} draw")
         panel.axvline(1, color="0.4", linewidth=1)
-        panel.grid(axis="y", color="0.92")
-        panel.set_axisbelow(True)
+        rule(panel, "0.92")
         for i, other in enumerate(others, start=1):  # the colour that `density` gives this fit
             style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "markersize": 5}
             panel.plot(table[other], range(len(names)), linestyle="", label=other, **style)
@@ -101,5 +96,6 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _few_digits(value: float) -> str:
+def few_digits(value: float) -> str:
+    """Two digits, or whole numbers if they are large."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

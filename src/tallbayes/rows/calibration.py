@@ -1,20 +1,26 @@
 """Predictions against outcomes: rows sorted by what is predicted for them, and what came true.
 
-One pass puts every row into one of many narrow cells of the linear predictor, and only the sums of the cells leave it.
+One pass finds how far linear predictors reach, another puts every row into one of many narrow cells, and only the sums
+of the cells leave it.
 Cells are then joined to bins that have equal shares of the rows and of the variance together: where events are rare,
 nearly all rows are alike, and those few with large predictions must not share a bin with them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 
 from tallbayes.families import Family
 from tallbayes.families.compiled import compiled
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import in_order
+from tallbayes.rows.protocol import Rows
 
 Array = NDArray[np.float64]
 
@@ -46,17 +52,67 @@ class Calibration(NamedTuple):
     upper: Array
 
 
-def sums(predictor: Array, outcome: Array, weights: Array) -> Sums:
-    """Sort rows into cells of equal width; no weights are an empty array.
+Predictor = Callable[[Arrays, Array], Array]
 
-    >>> found = sums(np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.empty(0))
+
+def at_theta(arrays: Arrays, params: Array) -> Array:
+    """The linear predictor of each row at the first parameter vector."""
+    return np.asarray(arrays.predictors(params[:1])[0])
+
+
+class _ByPredictor:
+    """Rows are looked at by their linear predictors."""
+
+    def looks(self, params: Array) -> int:
+        """See `Task`."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Reach(_ByPredictor):
+    """The smallest and the largest linear predictor, which `predictor` gives for arrays and parameters."""
+
+    predictor: Predictor
+
+    def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
+        """See `Task`."""
+        eta = self.predictor(arrays, params)
+        return (np.array([[eta.min(), eta.max()]]),)
+
+    def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> tuple[float, float]:
+        """See `Task`."""
+        return float(parts[0][:, 0].min()), float(parts[0][:, 1].max())
+
+
+@dataclass(frozen=True)
+class Sorted(_ByPredictor):
+    """Rows sorted into cells of equal width by their linear predictor, from `low` to `high`."""
+
+    predictor: Predictor
+    low: float
+    high: float
+
+    def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
+        """See `Task`."""
+        found, scale = np.zeros((1, 3, CELLS)), CELLS / max(self.high - self.low, 1e-9)
+        _sort(self.predictor(arrays, params), arrays.y, arrays.weights, self.low, scale, *found[0])
+        return (found,)
+
+    def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Sums:
+        """See `Task`."""
+        return Sums(*in_order(parts[0]))
+
+
+def by_predictor(rows: Rows, params: ArrayLike | None, predictor: Predictor = at_theta) -> Sums:
+    """Weights and outcomes of rows sorted by their linear predictor: at a parameter vector, or another one.
+
+    >>> from tallbayes.rows.memory import MemoryRows
+    >>> found = by_predictor(MemoryRows([[0.0, 0.0, 1.0]], [1.0, 0.0, 1.0]), [1.0])
     >>> [part[[0, -1]].tolist() for part in found]
     [[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
     """
-    low, high = np.clip([predictor.min(), predictor.max()], -FARTHEST, FARTHEST)
-    found = Sums(*(np.zeros(CELLS) for _ in Sums._fields))
-    _sort(predictor, outcome, weights, low, CELLS / max(high - low, 1e-9), *found)
-    return found
+    low, high = np.clip(rows.reduce(Reach(predictor), params), -FARTHEST, FARTHEST)
+    return rows.reduce(Sorted(predictor, float(low), float(high)), params)
 
 
 @compiled()
@@ -73,9 +129,10 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     """Join cells to bins.
 
     >>> from tallbayes.families import Bernoulli
+    >>> from tallbayes.rows.memory import MemoryRows
     >>> eta = np.linspace(-3, 3, 100_000)
     >>> y = Bernoulli().simulate(np.random.default_rng(0), eta)
-    >>> found = calibrate(sums(eta, y, np.empty(0)), Bernoulli())
+    >>> found = calibrate(by_predictor(MemoryRows([eta], y), [1.0]), Bernoulli())
     >>> bool(np.abs(found.predicted - found.observed).max() < 0.03)
     True
     """

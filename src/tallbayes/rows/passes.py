@@ -8,24 +8,16 @@ stay in the cache, and every block's sum is kept by itself, so that a sum over b
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside
-from tallbayes.families.terms import chunk_derivatives, chunk_value
+from tallbayes.families.compiled import LEAN, compiled, inside
+from tallbayes.families.terms import chunk_derivatives, chunk_value, linear_predictors
 
 CHUNK = 512
-MOST_BLOCKS = 256
-
-
-def block_length(rows: int) -> int:
-    """Rows in a block: whole chunks, at least 16 of them, and at most 256 blocks in all.
-
-    >>> block_length(1000), block_length(2_297_813)
-    (8192, 9216)
-    """
-    return CHUNK * max(16, -(-rows // (CHUNK * MOST_BLOCKS)))
+LENGTH = 32 * CHUNK  # rows of a block, whatever their number: sums have one order wherever rows are
 
 
 def in_order(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -40,63 +32,30 @@ def in_order(blocks: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(reduce(np.add, blocks, np.zeros(blocks.shape[1:])))
 
 
-@inside()
+def joined_groups(groups: int, numbers: NDArray[np.intp], parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Parts (several, k, ...) of groups with these numbers -> (k, groups, ...), added in their order.
+
+    >>> joined_groups(3, np.array([0, 1, 1, 2]), np.array([[1.0], [2.0], [3.0], [4.0]]))
+    array([[1., 5., 4.]])
+    """
+    joined = np.zeros((groups, *parts.shape[1:]))
+    runs = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1)  # of numbers that follow each other
+    for start, stop in pairwise(runs):
+        joined[numbers[start] : numbers[stop - 1] + 1] += parts[start:stop]
+    return np.ascontiguousarray(joined.swapaxes(0, 1))
+
+
+@inside(inline="always")
 def piece(array, start, stop):
     """array[start:stop], or the empty array if there is none."""
     return array[start:stop] if array.size > 0 else array
 
 
-@inside()
-def _add(eta, theta, x, j, start, stop):
-    """eta += x' theta for up to four columns from j on; returns the next column."""
-    left = x.shape[0] - j
-    t0, x0 = theta[j], x[j, start:stop]
-    if left == 1:
-        for i in range(eta.size):
-            eta[i] += t0 * x0[i]
-        return j + 1
-    t1, x1 = theta[j + 1], x[j + 1, start:stop]
-    if left == 2:
-        for i in range(eta.size):
-            eta[i] += t0 * x0[i] + t1 * x1[i]
-        return j + 2
-    t2, x2 = theta[j + 2], x[j + 2, start:stop]
-    if left == 3:
-        for i in range(eta.size):
-            eta[i] += (t0 * x0[i] + t1 * x1[i]) + t2 * x2[i]
-        return j + 3
-    t3, x3 = theta[j + 3], x[j + 3, start:stop]
-    for i in range(eta.size):
-        eta[i] += (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
-    return j + 4
-
-
-@inside()
-def linear(x, offset, theta, start, stop, eta):
-    """eta = offset + x' theta on the rows start..stop, four columns at a time."""
-    j = 0
-    if offset.size > 0:
-        for i in range(eta.size):  # an array that is copied into another would be copied twice, lest they overlap
-            eta[i] = offset[start + i]
-    elif x.shape[0] >= 4:
-        t0, t1, t2, t3 = theta[0], theta[1], theta[2], theta[3]
-        x0, x1, x2, x3 = x[0, start:stop], x[1, start:stop], x[2, start:stop], x[3, start:stop]
-        for i in range(eta.size):
-            eta[i] = (t0 * x0[i] + t1 * x1[i]) + (t2 * x2[i] + t3 * x3[i])
-        j = 4
-    else:
-        for i in range(eta.size):
-            eta[i] = 0.0
-    while j < x.shape[0]:
-        j = _add(eta, theta, x, j, start, stop)
-
-
-@inside()
-def predictor(x, offset, codes, theta, start, stop, eta):
-    """eta = offset + x' theta + the group's effect on the rows start..stop."""
-    linear(x, offset, theta, start, stop, eta)
+@inside(**LEAN)
+def add_effects(codes, effects, start, stop, eta):
+    """Add the group's effect to eta on the rows start..stop, if there are groups."""
     if codes.size > 0:
-        effects, group = theta[x.shape[0] :], codes[start:stop]
+        group = codes[start:stop]
         for i in range(eta.size):
             eta[i] += effects[group[i]]
 
@@ -113,11 +72,12 @@ def values(terms, x, y, offset, weights, codes, params, length, sums, begin, end
             high = min(stop, low + CHUNK)
             eta, part = buffer[: high - low], piece(weights, low, high)
             for k in range(params.shape[0]):
-                predictor(x, offset, codes, params[k], low, high, eta)
+                linear_predictors(terms, x, offset, params[k], low, high, eta)
+                add_effects(codes, params[k, x.shape[0] :], low, high, eta)
                 sums[block, k] += chunk_value(terms, y[low:high], eta, part)
 
 
-@inside()
+@inside(**LEAN)
 def dots(scaled, x, start, stop, out):
     """Add to out[b] the product of `scaled` with column b, four columns at a time."""
     whole = out.size - out.size % 4
@@ -156,7 +116,8 @@ def derivatives(terms, x, y, offset, weights, codes, params, length, sums, gradi
             eta, first, second, scaled = buffers[0, :size], buffers[1, :size], buffers[2, :size], buffers[3, :size]
             part = piece(weights, low, high)
             for k in range(params.shape[0]):
-                predictor(x, offset, codes, params[k], low, high, eta)
+                linear_predictors(terms, x, offset, params[k], low, high, eta)
+                add_effects(codes, params[k, x.shape[0] :], low, high, eta)
                 sums[block, k] += chunk_derivatives(terms, y[low:high], eta, part, first, second)
                 for a in range(p):
                     xa, slope = x[a, low:high], 0.0
@@ -182,13 +143,14 @@ def derivatives(terms, x, y, offset, weights, codes, params, length, sums, gradi
 
 
 @compiled()
-def predictors(x, offset, codes, params, length, eta, begin, end):
+def predictors(terms, x, offset, codes, params, length, eta, begin, end):
     """The linear predictor of every row and parameter vector: eta (k, n)."""
     stop = min(x.shape[1], end * length)
     for low in range(begin * length, stop, CHUNK):
         high = min(stop, low + CHUNK)
         for k in range(params.shape[0]):
-            predictor(x, offset, codes, params[k], low, high, eta[k, low:high])
+            linear_predictors(terms, x, offset, params[k], low, high, eta[k, low:high])
+            add_effects(codes, params[k, x.shape[0] :], low, high, eta[k, low:high])
 
 
 @compiled()

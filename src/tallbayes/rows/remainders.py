@@ -9,89 +9,65 @@ with |z| = rho <= radius, then h = x'L z is at most a rho in size, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
-from tallbayes.families.compiled import compiled, inside
-from tallbayes.families.terms import chunk_bounds, remainder
-from tallbayes.rows.passes import CHUNK, linear
+from tallbayes.families.compiled import compiled
+from tallbayes.families.terms import chunk_bounds, linear_predictors, remainder
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import CHUNK, LENGTH
+from tallbayes.rows.protocol import Count
 from tallbayes.rows.subsample import scattered
-from tallbayes.rows.threads import over_blocks
+from tallbayes.rows.tasks import moved
 from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
-LOOKED_AT = 500_000  # rows from which the effect of a radius is estimated
+LOOKED_AT = 200_000  # rows from which the effect of a radius is estimated
 CHECKED = 1 << 13  # rows whose bounds are checked in set-up
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
 
 
 @compiled()
-def _expand(x, offset, theta, factor, length, eta, reach, begin, end):
+def _expand(terms, x, offset, theta, factor, length, eta, reach, begin, end):
     """eta = offset + x' theta and reach = |factor x| for every row."""
     p, buffer, none, last = x.shape[0], np.empty(CHUNK), offset[:0], min(x.shape[1], end * length)
     for start in range(begin * length, last, CHUNK):
         stop = min(last, start + CHUNK)
-        linear(x, offset, theta, start, stop, eta[start:stop])
+        linear_predictors(terms, x, offset, theta, start, stop, eta[start:stop])
         moved, squares = buffer[: stop - start], reach[start:stop]
         for i in range(moved.size):
             squares[i] = 0.0
         for j in range(p):
-            linear(x, none, factor[j], start, stop, moved)
+            linear_predictors(terms, x, none, factor[j], start, stop, moved)
             for i in range(moved.size):
                 squares[i] += moved[i] * moved[i]
         for i in range(squares.size):
             squares[i] = np.sqrt(squares[i])
 
 
-@inside()
-def _some_bounds(terms, y, eta, reach, radius, low, high, out):
-    """c of a few rows; low and high are room to work in."""
-    for i in range(out.size):
-        low[i] = eta[i] - radius * reach[i]
-        high[i] = eta[i] + radius * reach[i]
-    chunk_bounds(terms, y, low, high, out)
-    for i in range(out.size):
-        a = reach[i]
-        out[i] *= SLACK / 6.0 * a * a * a
-
-
 @compiled()
 def _bounds(terms, y, eta, reach, radius, length, out, begin, end):
     """c of every row."""
-    last, low, high = min(eta.size, end * length), np.empty(CHUNK), np.empty(CHUNK)
+    last, lows, highs = min(eta.size, end * length), np.empty(CHUNK), np.empty(CHUNK)
     for start in range(begin * length, last, CHUNK):
         stop = min(last, start + CHUNK)
-        size = stop - start
-        _some_bounds(
-            terms, y[start:stop], eta[start:stop], reach[start:stop], radius, low[:size], high[:size], out[start:stop]
-        )
-
-
-@compiled()
-def _expected(terms, y, weights, eta, reach, radii, spread, threshold, out):
-    """For each radius: rows whose bound times spread exceeds the threshold, and the sum over the others."""
-    buffers = np.empty((3, CHUNK))
-    for start in range(0, eta.size, CHUNK):
-        stop = min(eta.size, start + CHUNK)
-        low, high, bounds = buffers[0, : stop - start], buffers[1, : stop - start], buffers[2, : stop - start]
-        for k in range(radii.size):
-            _some_bounds(terms, y[start:stop], eta[start:stop], reach[start:stop], radii[k], low, high, bounds)
-            above, below = 0.0, 0.0
-            for i in range(bounds.size):
-                value = spread * bounds[i]
-                if weights.size > 0:
-                    value *= weights[start + i]
-                below += value if value <= threshold else 0.0
-                above += 0.0 if value <= threshold else 1.0
-            out[k, 0] += above
-            out[k, 1] += below
+        low, high, bounds, at, away = (
+            lows[: stop - start], highs[: stop - start], out[start:stop], eta[start:stop], reach[start:stop],
+        )  # fmt: skip
+        for i in range(bounds.size):
+            low[i] = at[i] - radius * away[i]
+            high[i] = at[i] + radius * away[i]
+        chunk_bounds(terms, y[start:stop], low, high, bounds)
+        for i in range(bounds.size):
+            a = away[i]
+            bounds[i] *= SLACK / 6.0 * a * a * a
 
 
 @compiled()
@@ -105,45 +81,43 @@ def largest_excess(terms, y, eta, bounds, moves, radius):
     return worst
 
 
+class Split(NamedTuple):
+    """Rows that are drawn, and rows that are always evaluated: together they must be all that have a positive bound."""
+
+    urn: Urn
+    always: Arrays
+    rows: int  # with a positive bound, or always evaluated
+    total: float  # of the weighted bounds of those that are drawn
+
+
 class Remainders:
     """The remainders of rows that are expanded at theta; c depends on the radius within which it must hold.
 
-    It is made by `rows.remainders`, and what it knows of each row stays with the rows.
+    It lives with the rows, and what it knows of each row stays there.
     """
 
-    def __init__(
-        self,
-        tag: Tag,
-        x: Array,
-        y: Array,
-        weights: Array,
-        offset: Array,
-        theta: Array,
-        factor: Array,
-        length: int,
-        count: Callable[[int], None],
-    ) -> None:
-        self._terms, self._x, self._y, self._weights, self._offset = tag.terms, x, y, weights, offset
-        self._theta, self._factor, self._length, self._count = theta, factor, length, count
-        self._eta, self._reach = np.empty(y.size), np.empty(y.size)
+    def __init__(self, arrays: Arrays, count: Count, family: Tag, theta: Array, factor: Array) -> None:
+        count(2 * arrays.size, 1)
+        self._arrays, self._count, self._terms = arrays, count, family.terms
+        self._theta, self._factor = np.array(theta, dtype=float), factor
+        self._eta, self._reach = np.empty(arrays.size), np.empty(arrays.size)
         if theta.size < TRIANGLE:
-            self._over_blocks(_expand, x, offset, theta, np.ascontiguousarray(factor.T), length, self._eta, self._reach)
+            across = np.ascontiguousarray(factor.T)
+            data = (self._terms, arrays.x, arrays.offset, self._theta, across, LENGTH, self._eta, self._reach)
+            arrays.over_blocks(_expand, *data)
             return
-        self._eta[:] = offset if offset.size else 0.0
-        for start in range(0, y.size, length):
-            part = x[:, start : start + length]
-            self._eta[start : start + length] += theta @ part
-            moved = factor.T @ part
-            self._reach[start : start + length] = np.sqrt(np.einsum("ij,ij->j", moved, moved))
-
-    def _over_blocks(self, function: Callable[..., None], *arguments: Any) -> None:
-        blocks = -(-self._y.size // self._length)
-        over_blocks(function, blocks, *arguments, evaluations=self._y.size)
+        self._eta[:] = arrays.offset if arrays.offset.size else 0.0
+        for start in range(0, arrays.size, LENGTH):
+            part = arrays.x[:, start : start + LENGTH]
+            self._eta[start : start + LENGTH] += theta @ part
+            away = factor.T @ part
+            self._reach[start : start + LENGTH] = np.sqrt(np.einsum("ij,ij->j", away, away))
 
     def bounds(self, radius: float) -> Array:
         """c of every row, for its unit weight."""
-        out = np.empty(self._y.size)
-        self._over_blocks(_bounds, self._terms, self._y, self._eta, self._reach, radius, self._length, out)
+        out = np.empty(self._arrays.size)
+        data = (self._terms, self._arrays.y, self._eta, self._reach, radius, LENGTH, out)
+        self._arrays.over_blocks(_bounds, *data)
         return out
 
     def expected(self, radii: Array, spread: float, threshold: float, rng: np.random.Generator) -> Array:
@@ -151,30 +125,64 @@ class Remainders:
 
         Of many rows only some are looked at: this is an estimate of what a step costs, and decides on nothing else.
         """
-        some = scattered(self._y.size, LOOKED_AT, rng)
-        y, eta, reach = self._y[some], self._eta[some], self._reach[some]
-        weights = self._weights[some] if self._weights.size else self._weights
-        out = np.zeros((radii.size, 2))
-        _expected(self._terms, y, weights, eta, reach, radii, spread, threshold, out)
-        return out * (self._y.size / y.size)
+        arrays = self._arrays
+        some = scattered(arrays.size, LOOKED_AT, rng)
+        y, eta, reach = arrays.y[some], self._eta[some], self._reach[some]
+        weights = arrays.weights[some] if arrays.weights.size else 1.0
+        out, bounds = np.empty((radii.size, 2)), np.empty(y.size)
+        for k, radius in enumerate(radii.tolist()):
+            _bounds(self._terms, y, eta, reach, radius, y.size, bounds, 0, 1)
+            values = spread * bounds * weights
+            held = values <= threshold
+            out[k] = y.size - np.count_nonzero(held), values[held].sum()
+        return out * (arrays.size / y.size)
 
-    def weighted(self, bounds: Array) -> Array:
-        """Bounds times the rows' weights."""
-        return bounds * self._weights if self._weights.size else bounds
+    def split(self, radius: float, most: float, directions: Array, rng: np.random.Generator) -> Split:
+        """Rows whose weighted bound exceeds `most`, or that some directions (p, f) move, from the others.
 
-    def urn(self, bounds: Array, chosen: Integers | None = None) -> Urn:
-        """Rows to be drawn in proportion to their weighted bounds; those that are `chosen` are left out."""
-        left = bounds
-        if chosen is not None and chosen.size:
-            left = bounds.copy()
-            left[chosen] = 0.0
-        return Urn(self.weighted(left), left, self._x, self._y, self._offset, self._theta, self._length, self._count)
+        Bounds of some of the others are checked.
+        """
+        arrays, bounds = self._arrays, self.bounds(radius)
+        weighted = bounds * arrays.weights if arrays.weights.size else bounds
+        always = np.flatnonzero(~(weighted <= most))  # also where it is not a number
+        if directions.size:
+            always = np.union1d(always, np.flatnonzero(moved(arrays, directions)))
+        rows = np.count_nonzero(weighted) + np.count_nonzero(weighted[always] == 0)
+        bounds[always] = weighted[always] = 0.0
+        total, urn = float(weighted.sum()), Urn(arrays, self._count, bounds, self._theta)
+        if urn.rows:
+            some = np.setdiff1d(scattered(arrays.size, CHECKED, rng), always)
+            require_bounds(self.excess(bounds, radius, some, rng))
+        self._count(always.size)
+        return Split(urn, arrays.take(always), int(rows), total)
 
     def excess(self, bounds: Array, radius: float, rows: Integers, rng: np.random.Generator, points: int = 10) -> float:
         """The largest |R| over its bound at random points on the ball's surface, for some rows: at most one."""
         directions = rng.standard_normal((points, self._theta.size))
         directions *= radius / np.linalg.norm(directions, axis=1, keepdims=True)
-        x = np.ascontiguousarray(self._x[:, rows])
+        x = np.ascontiguousarray(self._arrays.x[:, rows])
         moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
         self._count(rows.size * points)
-        return float(largest_excess(self._terms, self._y[rows], self._eta[rows], bounds[rows], moves, radius))
+        return float(largest_excess(self._terms, self._arrays.y[rows], self._eta[rows], bounds[rows], moves, radius))
+
+
+def require_bounds(worst: float) -> None:
+    """Raise if some row's remainder exceeds its bound."""
+    if not worst <= 1:
+        raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
+
+
+@dataclass(frozen=True)
+class RemainderBounds:
+    """A measure: c of each row that is expanded at theta, within a radius."""
+
+    family: Tag
+    theta: Array
+    factor: Array
+    radius: float
+    looks = 2
+
+    def of(self, arrays: Arrays) -> Array:
+        """See `Measure`."""
+        made = Remainders(arrays, lambda rows, passes=0: None, self.family, self.theta, self.factor)
+        return made.bounds(self.radius)

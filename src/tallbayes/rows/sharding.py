@@ -8,11 +8,13 @@ as in the full data, and the other shards only have their share of the prior to 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.memory import MemoryRows
 
 Integers = NDArray[np.intp]
@@ -20,6 +22,7 @@ Integers = NDArray[np.intp]
 SHARDINGS = ("random", "stratified", "groups")
 FEW_EVENTS = 10  # a shard: below that a level's rows stay together
 FEWEST_GROUPS = 8  # a shard: below that their sd is hardly known
+MOST_UNITS = 100_000_000  # observations that are told apart where rows stand for many
 
 
 class Shard(NamedTuple):
@@ -51,16 +54,59 @@ def deal(rows: MemoryRows, shards: int, how: str, rng: np.random.Generator) -> l
                 "knows so little of their standard deviation that combining shards goes wrong; use at most "
                 f"{max(1, rows.groups // FEWEST_GROUPS)} shards, or another method"
             )
-        return [Shard(rows.of_groups(part), part) for part in _deal_groups(np.diff(rows.starts), shards, rng)]
-    units = rows.units()
+        parts = _deal_groups(np.diff(rows.arrays.starts), shards, rng)
+        return [Shard(MemoryRows.of(_of_groups(rows.arrays, part)), part) for part in parts]
+    units = _units(rows.arrays)
     if units.size < shards:
         raise ValueError(f"{units.size} observations cannot be dealt to {shards} shards")
     numbers = _at_random(units.size, shards, rng)
     if how == "stratified":
-        numbers = _stratified(rows, units, shards, rng)
+        numbers = _stratified(rows.arrays, units, shards, rng)
     order = np.argsort(numbers, kind="stable")
     parts = np.split(units[order], np.searchsorted(numbers[order], np.arange(1, shards)))
-    return [Shard(rows.part(part)) for part in parts]
+    return [Shard(MemoryRows.of(_part(rows.arrays, part))) for part in parts]
+
+
+def _counted(arrays: Arrays) -> bool:
+    """Whether weights are numbers of observations."""
+    return not (arrays.weights.size and (arrays.weights.sum() > MOST_UNITS or (arrays.weights % 1).any()))
+
+
+def _units(arrays: Arrays) -> Integers:
+    """The row of each observation: whole weights tell how many a row stands for, otherwise each is one."""
+    each = np.arange(arrays.size)
+    return np.repeat(each, arrays.weights.astype(np.intp)) if arrays.weights.size and _counted(arrays) else each
+
+
+def _part(arrays: Arrays, units: Integers) -> Arrays:
+    """The rows of some of the units, with the weights that they have there."""
+    counts = np.bincount(units, minlength=arrays.size)
+    chosen = np.flatnonzero(counts)
+    part = arrays.take(chosen)
+    return part.reweighted(counts[chosen].astype(float) if _counted(arrays) else part.own)
+
+
+def _of_groups(arrays: Arrays, groups: Integers) -> Arrays:
+    """The rows of some groups, in ascending order, which get the numbers 0, 1, ... there."""
+    place = np.full(arrays.groups, -1, np.int32)
+    place[groups] = np.arange(groups.size)
+    part = arrays.take(np.flatnonzero(place[arrays.codes] >= 0))
+    return replace(part, codes=place[part.codes], groups=groups.size)
+
+
+def _rarest_level(arrays: Arrays) -> tuple[Integers, NDArray[np.bool_]]:
+    """Of each row the rarest column with only zeros and ones in which it has a one, or -1; and if its y is not 0.
+
+    A column is rarer if the rows with a one in it weigh less.
+    """
+    own, x = arrays.own, arrays.x
+    binary = [j for j in range(arrays.columns) if ((x[j] == 0) | (x[j] == 1)).all()]
+    weight = {j: float(own @ x[j]) for j in binary}
+    level = np.full(arrays.size, -1)
+    for j in sorted(binary, key=lambda j: -weight[j]):
+        if weight[j] < own.sum():  # all rows have the intercept
+            level[x[j] == 1] = j
+    return level, arrays.y > 0
 
 
 def _at_random(count: int, shards: int, rng: np.random.Generator) -> Integers:
@@ -68,9 +114,9 @@ def _at_random(count: int, shards: int, rng: np.random.Generator) -> Integers:
     return rng.permutation(np.arange(count) % shards)
 
 
-def _stratified(rows: MemoryRows, units: Integers, shards: int, rng: np.random.Generator) -> Integers:
+def _stratified(arrays: Arrays, units: Integers, shards: int, rng: np.random.Generator) -> Integers:
     """Each level dealt evenly, events and others apart; levels with few events stay together, in one shard each."""
-    level, event = rows.rarest_level()
+    level, event = _rarest_level(arrays)
     level, event = level[units], event[units]
     numbers, nowhere = np.full(units.size, -1), level < 0
     home = 0

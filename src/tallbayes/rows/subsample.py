@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
+
+from tallbayes.rows.arrays import Arrays
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -50,3 +54,55 @@ def systematic(members: Integers, measure: Array, size: int, rng: np.random.Gene
     picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
     chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
     return members[chosen], 1 / probability[chosen]
+
+
+def stratified(
+    arrays: Arrays,
+    measure: Array,
+    size: int | Mapping[int, int],
+    rng: np.random.Generator,
+    by: str | None,
+    cases: bool,
+) -> Arrays:
+    """Rows drawn in proportion to a measure, from each level of a stratum if there is one; see `MemoryRows.sample`."""
+    if by is None:
+        if isinstance(size, Mapping):
+            raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
+        return _weighed(arrays, *systematic(np.arange(arrays.size), measure, size, rng))
+    parts, codes = [], arrays.stratum(by)
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        if cases:
+            events = members[arrays.y[members] > 0]
+            parts.append((events, np.ones(events.size)))
+            members = members[arrays.y[members] == 0]
+        take = size.get(int(code), members.size) if isinstance(size, Mapping) else size
+        parts.append(systematic(members, measure, take, rng))
+    return _weighed(arrays, *(np.concatenate([part[side] for part in parts]) for side in (0, 1)))
+
+
+def pilot(arrays: Arrays, size: int, rng: np.random.Generator) -> Arrays:
+    """Half of the rows drawn in proportion to their weight, and half to their weight times their outcome.
+
+    Rows are laid end to end in the order they have, each as long as its share, and one is picked from each of equal
+    stretches: not at equal distances, because data has periods.
+    """
+    mean = float(np.average(arrays.y, weights=arrays.weights if arrays.weights.size else None))
+    mean = max(mean, np.finfo(float).tiny)
+    ends = arrays.y + mean
+    if arrays.weights.size:
+        ends *= arrays.weights
+    np.cumsum(ends, out=ends)
+    distance = ends[-1] / size
+    chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=arrays.size - 1)
+    part = arrays.take(chosen)
+    return part.reweighted(distance / (part.y + mean))
+
+
+def _weighed(arrays: Arrays, chosen: Integers, scale: Array) -> Arrays:
+    """Some rows, their weights multiplied; those of groups stay together."""
+    if arrays.codes.size:
+        order = np.argsort(chosen, kind="stable")
+        chosen, scale = chosen[order], scale[order]
+    part = arrays.take(chosen)
+    return part.reweighted(part.own * scale)

@@ -2,86 +2,106 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
 from tallbayes.rows import passes
-from tallbayes.rows.passes import in_order
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import LENGTH, in_order
+from tallbayes.rows.protocol import Count
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 
-class Track:
-    """Follows chains that move one coefficient at a time (see `likelihood.Follower`).
+@dataclass
+class Trail:
+    """Where chains are: plain arrays, which can be saved."""
 
-    Every row's linear predictor is kept for every chain, so that a move reads two columns instead of all; the effect of
-    a group moves its own rows only, and the effects' sd none. Rounding errors pile up with the moves; `refresh`
-    computes the predictors anew.
+    theta: Array  # (chains, width)
+    value: Array  # (chains,) the log-likelihood there
+    eta: Array = field(default_factory=lambda: np.empty((0, 0)))  # (chains, n) linear predictors, where they are kept
+
+
+class Track:
+    """Follows chains that move one coefficient at a time (see `models/likelihood.py`).
+
+    A trail has every row's linear predictor, so that a move reads two columns instead of all; the effect of a
+    group moves its own rows only, and the effects' sd none. Rounding errors pile up with the moves; `refresh` computes
+    the predictors anew.
     """
 
-    def __init__(self, rows: Any, family: Tag, theta: Array) -> None:
-        # The rows are MemoryRows, which make their tracks themselves and so come after this file.
-        self._rows, self._family, self._theta = rows, family, np.array(theta, dtype=float)
-        self.refresh()
-        self.value = self.at(theta, 0, np.arange(len(theta)))
+    def __init__(self, arrays: Arrays, count: Count, family: Tag) -> None:
+        self._arrays, self._count, self._family = arrays, count, family
 
-    def refresh(self) -> None:
+    def start(self, theta: Array) -> Trail:
+        """Chains at the rows of theta."""
+        trail = Trail(self._arrays.vectors(theta), np.empty(len(theta)))
+        self.refresh(trail)
+        trail.value = self.at(trail, theta, 0, np.arange(len(theta)))
+        return trail
+
+    def refresh(self, trail: Trail) -> None:
         """Compute the linear predictors anew from the coefficients."""
-        self._eta = self._rows._predictors(self._theta)
+        self._count(self._arrays.size * len(trail.theta), 1)
+        trail.eta = self._arrays.predictors(trail.theta)
 
-    def at(self, theta: Array, column: int | None, chains: Integers) -> Array:
+    def at(self, trail: Trail, theta: Array, column: int | None, chains: Integers) -> Array:
         """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""
-        rows = self._rows
-        column, steps = self._moved(theta, column, chains)
-        if column >= rows.columns:
-            return np.asarray(self.value[chains] + self._shifted(column - rows.columns, chains, steps))
-        rows.count(rows.size * chains.size)
-        values = np.empty((rows._blocks, chains.size))
-        data = (self._family.terms, rows._y, self._eta, rows._x[column], rows._weights, chains, steps)
-        over_blocks(
-            passes.moved_values, rows._blocks, *data, rows._length, values, evaluations=rows.size * chains.size
-        )  # fmt: skip
-        return np.asarray(rows.linear(self._family, theta[chains]) + in_order(values))
+        arrays = self._arrays
+        column, steps = _moved(trail, theta, column, chains)
+        if column >= arrays.columns:
+            return np.asarray(trail.value[chains] + self._shifted(trail, column - arrays.columns, chains, steps))
+        self._count(arrays.size * chains.size, 1)
+        values = np.empty((arrays.blocks, chains.size))
+        data = (self._family.terms, arrays.y, trail.eta, arrays.x[column], arrays.weights, chains, steps)
+        arrays.over_blocks(passes.moved_values, *data, LENGTH, values, looks=chains.size)
+        return np.asarray(arrays.outcomes.linear(self._family, theta[chains]) + in_order(values))
 
-    def accept(self, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
+    def accept(self, trail: Trail, theta: Array, column: int | None, chains: Integers, value: Array) -> None:
         """These chains moved to their rows of `theta`, where the log-likelihood is `value`."""
-        rows = self._rows
-        column, steps = self._moved(theta, column, chains)
-        if column < rows.columns:
-            data = (self._eta, rows._x[column], chains, steps, rows._length)
-            over_blocks(passes.move, rows._blocks, *data, evaluations=rows.size * chains.size)
+        arrays = self._arrays
+        column, steps = _moved(trail, theta, column, chains)
+        if column < arrays.columns:
+            data = (trail.eta, arrays.x[column], chains, steps, LENGTH)
+            arrays.over_blocks(passes.move, *data, looks=chains.size)
         else:
             for chain, step in zip(chains, steps, strict=True):
-                self._eta[chain, self._members(column - rows.columns)] += step
-        self._theta[chains, column] = theta[chains, column]
-        self.value[chains] = value
+                trail.eta[chain, self._members(column - arrays.columns)] += step
+        trail.theta[chains, column] = theta[chains, column]
+        trail.value[chains] = value
+
+    @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves: all, or those of a group at both points, or none."""
+        arrays = self._arrays
+        every = np.full(arrays.columns, float(arrays.size))
+        return np.concatenate([every, 2.0 * np.diff(arrays.starts), [0.0]]) if arrays.groups else every
 
     def _members(self, group: int) -> slice:
         """The rows of a group; of the effects' sd, which comes behind the groups, none."""
-        starts = self._rows.starts
-        return slice(int(starts[group]), int(starts[min(group + 1, self._rows.groups)]))
+        starts = self._arrays.starts
+        return slice(int(starts[group]), int(starts[min(group + 1, self._arrays.groups)]))
 
-    def _shifted(self, group: int, chains: Integers, steps: Array) -> Array:
+    def _shifted(self, trail: Trail, group: int, chains: Integers, steps: Array) -> Array:
         """By how much the log-likelihood grows when the effect of a group does: only its rows are looked at."""
-        rows, members = self._rows, self._members(group)
+        arrays, members = self._arrays, self._members(group)
         size = members.stop - members.start
-        rows.count(2 * size * chains.size)
-        blocks = max(1, -(-size // rows._length))
+        self._count(2 * size * chains.size)
+        blocks = max(1, -(-size // LENGTH))
         sums = np.zeros((blocks, chains.size))
-        data = (self._family.terms, rows._y, self._eta, rows._weights, chains, steps, members.start, members.stop)
-        over_blocks(
-            passes.shifted_values, blocks, *data, rows._length, sums, evaluations=size * chains.size
-        )  # fmt: skip
-        slope = rows._linear[rows.columns + group] if self._family.canonical else 0.0
+        data = (self._family.terms, arrays.y, trail.eta, arrays.weights, chains, steps, members.start, members.stop)
+        over_blocks(passes.shifted_values, blocks, *data, LENGTH, sums, evaluations=size * chains.size)
+        slope = arrays.outcomes.slope(self._family)[arrays.columns + group]
         return np.asarray(steps * slope + in_order(sums))
 
-    def _moved(self, theta: Array, column: int | None, chains: Integers) -> tuple[int, Array]:
-        """The column, and how far each chain moves in it."""
-        if column is None:
-            raise ValueError("a track serves moves of one column only")
-        return column, np.asarray(theta[chains, column] - self._theta[chains, column])
+
+def _moved(trail: Trail, theta: Array, column: int | None, chains: Integers) -> tuple[int, Array]:
+    """The column, and how far each chain moves in it."""
+    if column is None:
+        raise ValueError("a track serves moves of one column only")
+    return column, np.asarray(theta[chains, column] - trail.theta[chains, column])

@@ -7,13 +7,15 @@ stays in the cache while it is built, and one over the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled, inside
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.protocol import Count
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
@@ -28,7 +30,7 @@ class Pool(NamedTuple):
     bound: Array  # (size,) of the remainder, for unit weight
 
 
-@inside()
+@inside(inline="always")
 def _table(weights, table, stack):
     """The alias table of some weights, (probability, partner) side by side in memory; returns their sum."""
     n, total = weights.size, 0.0
@@ -125,26 +127,17 @@ def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool_x, pool_
 
 
 class Urn:
-    """Draws rows in proportion to fixed weights; `total` is their sum. Draws are independent, in random order."""
+    """Draws rows in proportion to weight times bound; `total` is the sum. Draws are independent, in random order."""
 
-    def __init__(
-        self,
-        weights: Array,
-        bounds: Array,
-        x: Array,
-        y: Array,
-        offset: Array,
-        theta: Array,
-        length: int,
-        count: Callable[[int], None],
-    ) -> None:
+    def __init__(self, arrays: Arrays, count: Count, bounds: Array, theta: Array) -> None:
+        weights = bounds * arrays.weights if arrays.weights.size else bounds
         if not np.isfinite(weights.sum()):
             raise ValueError("the weights with which rows are drawn must be finite")
-        self._rows, self._theta, self._count = (x, y, offset, bounds), theta, count
+        self._arrays, self._count, self._bounds, self._theta = arrays, count, bounds, np.array(theta, dtype=float)
         self.rows = int(np.count_nonzero(weights))  # that can be drawn
-        self._starts = np.append(np.arange(0, y.size, length), y.size)
-        self._table, totals = np.empty((y.size, 2)), np.empty(self._starts.size - 1)
-        over_blocks(tables, totals.size, weights, self._starts, self._table, totals, evaluations=y.size)
+        self._starts = np.append(np.arange(0, arrays.size, LENGTH), arrays.size)
+        self._table, totals = np.empty((arrays.size, 2)), np.empty(self._starts.size - 1)
+        over_blocks(tables, totals.size, weights, self._starts, self._table, totals, evaluations=arrays.size)
         self._blocks, total = np.empty((totals.size, 2)), np.empty(1)
         tables(totals, np.array([0, totals.size]), self._blocks, total, 0, 1)
         self.total = float(total[0])
@@ -152,8 +145,11 @@ class Urn:
     @property
     def lots(self) -> Lots:
         """For compiled code that draws on its own; it must count its rows itself."""
-        x, y, offset, bounds = self._rows
-        return Lots(self._table, self._blocks, self._starts, x, y, offset, bounds)
+        return Lots(self._table, self._blocks, self._starts, *self._rows)
+
+    @property
+    def _rows(self) -> tuple[Array, Array, Array, Array]:
+        return self._arrays.x, self._arrays.y, self._arrays.offset, self._bounds
 
     def draw(self, size: int, rng: np.random.Generator) -> Pool:
         """So many rows, independently; the same row may come again."""

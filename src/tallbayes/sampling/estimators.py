@@ -14,7 +14,8 @@ Reference: M. Quiroz, R. Kohn, M. Villani and M.-N. Tran (2019), "Speeding up MC
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
@@ -57,8 +60,8 @@ class TaylorProxy:
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once."""
-        remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
-        return Estimator(remainders.urn(remainders.bounds(mode.theta.size**0.5 + BEYOND)), True, str(self))
+        bounds = RemainderBounds(model.family.tag, mode.theta, mode.factor, mode.theta.size**0.5 + BEYOND)
+        return Estimator(model.rows.draw(bounds, mode.theta), True, str(self))
 
 
 @dataclass(frozen=True)
@@ -79,34 +82,53 @@ class SplineProxy:
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once, and at some twice."""
-        return Estimator(model.rows.proxies(spline(model, mode, self.points, rng), mode.theta), False, str(self))
+        return Estimator(model.rows.draw(spline(model, mode, self.points, rng), mode.theta), False, str(self))
 
 
-def spline(model: GLM, mode: Mode, points: int, rng: np.random.Generator) -> Array:
-    """|loglik_i| at the mode of every row, predicted by a thin-plate spline that has seen some rows."""
+@dataclass(frozen=True)
+class Predicted:
+    """A measure: what a thin-plate spline predicts from a row's columns and outcome, in these units, but no less."""
+
+    columns: tuple[int, ...]  # that vary, the outcome and the offset being the last
+    units: Array
+    plate: Callable[[Array], Array] | None  # None: all rows have the least
+    least: float
+    looks = 1
+
+    def of(self, arrays: Arrays) -> Array:
+        """See `Measure`."""
+        found = np.full(arrays.size, self.least)
+        for start in range(0, arrays.size if self.plate else 0, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            found[part] = np.maximum(self.plate(self.sites(arrays, part)), self.least)  # type: ignore[misc]
+        return found
+
+    def sites(self, arrays: Arrays, part: slice) -> Array:
+        """Where some rows lie (rows, columns)."""
+        return np.asarray(_given(arrays, part)[list(self.columns)].T / self.units)
+
+
+def _given(arrays: Arrays, part: slice) -> Array:
+    """What a spline is given of some rows: columns, outcomes and offsets."""
+    offset = arrays.offset[None, part] if arrays.offset.size else np.empty((0, arrays.y[part].size))
+    return np.concatenate([arrays.x[:, part], arrays.y[None, part], offset])
+
+
+def spline(model: GLM, mode: Mode, points: int, rng: np.random.Generator) -> Predicted:
+    """|loglik_i| at the mode of each row, predicted by a thin-plate spline that has seen some rows."""
     from scipy.interpolate import RBFInterpolator
 
-    x, y, offset, _ = model.rows.arrays()
-    seen = rng.choice(y.size, min(points, y.size), replace=False)
-    eta = mode.theta @ x[:, seen] + (offset[seen] if offset.size else 0.0)
-    height = np.abs(model.family.tag.log_likelihood(y[seen], eta))
-    given = [*x, y, offset] if offset.size else [*x, y]
+    arrays, every = model.rows.sample(points, rng).arrays, slice(None)
+    height = np.abs(model.family.tag.log_likelihood(arrays.y, arrays.predictors(mode.theta[None])[0]))
+    reach = np.ptp(_given(arrays, every), axis=1)
     # Columns that do not vary among the rows seen say nothing, and equal rows would make the spline singular.
-    columns = [column for column in given if np.ptp(column[seen]) > 0]
-    units = [float(np.ptp(column[seen])) for column in columns]
-    sites, first = np.unique(
-        np.column_stack([column[seen] / unit for column, unit in zip(columns, units, strict=True)]),
-        axis=0,
-        return_index=True,
-    )
-    if len(sites) <= len(columns) + 1:
-        return np.full(y.size, float(height.mean()))
+    columns = np.flatnonzero(reach)
+    seen = Predicted(tuple(columns.tolist()), reach[columns], None, float(height.mean()))
+    sites, first = np.unique(seen.sites(arrays, every), axis=0, return_index=True)
+    if len(sites) <= columns.size + 1:
+        return seen
     plate = RBFInterpolator(sites, height[first], kernel="thin_plate_spline", smoothing=SMOOTH)
-    found = np.empty(y.size)
-    for start in range(0, y.size, AT_ONCE):
-        part = slice(start, min(y.size, start + AT_ONCE))
-        found[part] = plate(np.column_stack([c[part] / unit for c, unit in zip(columns, units, strict=True)]))
-    return np.maximum(found, LEAST * float(height.mean()))
+    return replace(seen, plate=plate, least=LEAST * seen.least)
 
 
 def _check(**counts: int | None) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
+from tallbayes.rows.track import Trail
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, decide, first_log_ratio
 from tallbayes.sampling.proposals import Proposal, Start
 from tallbayes.sampling.warmup import LONG, SHORT, best_steps, tune_steps
@@ -35,7 +36,7 @@ class State(NamedTuple):
 
     theta: Array  # (chains, p)
     log_prior: Array  # (chains,)
-    full: Follower  # the log-likelihood
+    full: Trail  # by the log-likelihood of all rows
     steps: int  # made so far
 
 
@@ -73,23 +74,27 @@ class MetropolisKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
         theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        return State(theta, self.model.log_prior(theta), self.model.follow(theta, self.proposal.by_column), 0)
+        return State(theta, self.model.log_prior(theta), self._follower.start(theta), 0)
+
+    @property
+    def _follower(self) -> Follower:
+        return self.model.follow(self.proposal.by_column)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """A step makes all of the proposal's updates, each decided on its own."""
-        theta, log_prior, full, made = state
+        (theta, log_prior, trail, made), full = state, self._follower
         theta, log_prior = theta.copy(), log_prior.copy()
         everyone = np.arange(len(theta))
         draws = Draws.empty(steps, self.proposal.updates, *theta.shape)
         for step in range(steps):
             for update in range(self.proposal.updates):
                 move = self.proposal.propose(theta, update, rng.first)
-                value = full.at(move.theta, move.column, everyone)
+                value = full.at(trail, move.theta, move.column, everyone)
                 new_prior = self.model.log_prior(move.theta)
-                log_ratio = first_log_ratio(move.log_q, value + new_prior, full.value + log_prior)
+                log_ratio = first_log_ratio(move.log_q, value + new_prior, trail.value + log_prior)
                 accepted = decide(log_ratio, rng.first)
                 chains = np.flatnonzero(accepted)
-                full.accept(move.theta, move.column, chains, value[chains])
+                full.accept(trail, move.theta, move.column, chains, value[chains])
                 theta[chains], log_prior[chains] = move.theta[chains], new_prior[chains]
                 draws.screened[step, update] = accepted
                 draws.decided[step, update] = True
@@ -97,9 +102,9 @@ class MetropolisKernel:
                 draws.log_first[step, update] = log_ratio
             made += 1
             if made % REFRESH == 0:
-                full.refresh()
-            draws.theta[step], draws.log_posterior[step] = theta, full.value + log_prior
-        return State(theta, log_prior, full, made), draws
+                full.refresh(trail)
+            draws.theta[step], draws.log_posterior[step] = theta, trail.value + log_prior
+        return State(theta, log_prior, trail, made), draws
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[MetropolisKernel, State]:
         """Find the steps that give most effective draws, if the proposal walks."""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside, small
+from tallbayes.families.compiled import LEAN, compiled, inside, small
 
 Array = NDArray[np.float64]
 
@@ -99,6 +99,18 @@ def fit_shape(
 
 
 @inside()
+def uniform(rng):
+    """A uniform number, for lean functions: by a function that others have compiled as well, since they are not."""
+    return rng.random()
+
+
+@inside()
+def normal(rng):
+    """A standard normal number, likewise."""
+    return rng.standard_normal()
+
+
+@inside()
 def tail(slope, power, distance):
     """By how much the log density falls at a distance from the end of the grid."""
     return slope * distance if power == np.inf else power * math.log1p(slope * distance / power)
@@ -112,10 +124,9 @@ def distance(slope, power, share):
     return power / slope * math.expm1(-math.log(share) / (power - 1.0))
 
 
-@inside()
+@inside(inline="always")
 def log_other(others, c, z):
     """Log density of a further component."""
-    small()
     p, squares = z.size, 0.0
     for i in range(p):
         t = 0.0
@@ -125,9 +136,10 @@ def log_other(others, c, z):
     return others.log_constant[c] - 0.5 * (OTHER_DF + p) * math.log1p(squares / OTHER_DF)
 
 
-@inside()
+@inside(**LEAN)
 def log_density(shape, z):
     """log q(z)."""
+    small()
     found = log_product(shape, z)
     shares = shape.others.shares
     if shares.size > 0:
@@ -141,7 +153,7 @@ def log_density(shape, z):
     return found
 
 
-@inside()
+@inside(inline="always")
 def log_product(shape, z):
     """Log of the product of all q_k."""
     total, last = 0.0, KNOTS.size - 1
@@ -158,11 +170,12 @@ def log_product(shape, z):
     return total
 
 
-@inside()
+@inside(**LEAN)
 def draw(shape, rng, out):
     """A draw from q."""
+    small()
     if shape.others.shares.size > 0:
-        u = rng.random()
+        u = uniform(rng)
         for c in range(shape.others.shares.size):
             if u < shape.others.shares[c]:
                 draw_other(shape.others, c, rng, out)
@@ -171,28 +184,27 @@ def draw(shape, rng, out):
     draw_product(shape, rng, out)
 
 
-@inside()
+@inside(inline="always")
 def draw_other(others, c, rng, out):
     """A draw from a further component."""
-    small()
     p, squares = out.size, 0.0
     for _ in range(OTHER_DF):
-        squares += rng.standard_normal() ** 2
+        squares += normal(rng) ** 2
     shrink = math.sqrt(OTHER_DF / squares)
     for i in range(p):
         out[i] = others.center[c, i]
     for j in range(p):
-        t = shrink * rng.standard_normal()
+        t = shrink * normal(rng)
         for i in range(p):
             out[i] += others.spread[c, i, j] * t
 
 
-@inside()
+@inside(inline="always")
 def draw_product(shape, rng, out):
     """A draw from the product of all q_k."""
     last = KNOTS.size - 1
     for k in range(out.size):
-        u = rng.random()
+        u = uniform(rng)
         below = shape.below[k]
         if u < below[0]:
             out[k] = -REACH - distance(shape.slopes[k, 0], shape.powers[k], u / below[0])
@@ -214,6 +226,7 @@ def draw_product(shape, rng, out):
 @compiled()
 def draws(shape, rng, out):
     """Draws from q into the rows of `out`."""
+    small()
     for k in range(len(out)):  # rows by index are contiguous to numba, as a chain's position is: one specialisation
         draw(shape, rng, out[k])
 
@@ -221,6 +234,7 @@ def draws(shape, rng, out):
 @compiled()
 def log_densities(shape, points):
     """log q of each row of `points`."""
+    small()
     found = np.empty(len(points))
     for k in range(len(points)):
         found[k] = log_density(shape, points[k])

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.mode import AnyMode
-from tallbayes.rows.memory import LogLikelihood, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.tasks import Fitted, Levels, LogLikelihood
+from tallbayes.rows.track import Track
 
 Array = NDArray[np.float64]
-
-DEFENSIVE = 0.1  # part of the average that every row's probability gets, so that no weight is out of bounds
 
 
 class SubsampleSurrogate:
@@ -39,7 +39,7 @@ class SubsampleSurrogate:
     @property
     def sizes(self) -> Array:
         """See `Surrogate`."""
-        return self.rows.sizes
+        return self.rows.keep(Track, self._family).sizes
 
     @property
     def touched(self) -> int:
@@ -48,11 +48,11 @@ class SubsampleSurrogate:
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`."""
-        return np.asarray(self.rows.sum(LogLikelihood(self._family), params))
+        return self.rows.reduce(LogLikelihood(self._family), params)
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
+    def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return self.rows.track(self._family, theta) if by_column else Direct(self.log_likelihood, theta)
+        return self.rows.keep(Track, self._family) if by_column else Direct(self.log_likelihood)
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,11 @@ class CaseControl:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
-        rows = model.rows
-        zeros = max(rows.count_by("outcome")[0], rows.weight_by("outcome")[0])
-        check_enough(self.size, zeros, "rows with outcome 0")
-        weight = None if self.uniform else _fitted(model, mode)
-        return SubsampleSurrogate(
-            rows.sample({0: self.size}, rng, by="outcome", weight=weight), model.family.tag, str(self)
-        )
+        zeros = model.rows.reduce(Levels("outcome"))[0]
+        check_enough(self.size, max(zeros.rows, zeros.weight), "rows with outcome 0")
+        measure = None if self.uniform else Fitted(model.family, mode.theta)
+        rows = model.rows.sample({0: self.size}, rng, by="outcome", measure=measure)
+        return SubsampleSurrogate(rows, model.family.tag, str(self))
 
 
 @dataclass(frozen=True)
@@ -120,15 +118,9 @@ class Stratified:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
-        weight = None if self.uniform or not self.cases else _fitted(model, mode)
-        rows = model.rows.sample(self.size, rng, by=self.by, weight=weight, cases=self.cases)
+        measure = None if self.uniform or not self.cases else Fitted(model.family, mode.theta)
+        rows = model.rows.sample(self.size, rng, by=self.by, measure=measure, cases=self.cases)
         return SubsampleSurrogate(rows, model.family.tag, str(self))
-
-
-def _fitted(model: GLM, mode: AnyMode) -> Array:
-    """What the probabilities of rows with outcome zero are in proportion to."""
-    weight = model.rows.expected(model.family, mode.theta)
-    return np.asarray(weight + DEFENSIVE * weight.mean())
 
 
 def _check_size(size: int) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
-from tallbayes.families.terms import remainder, value
-from tallbayes.rows.passes import linear
+from tallbayes.families.terms import linear_predictors, remainder, value
 from tallbayes.rows.urn import draw_lots
 
 Array = NDArray[np.float64]
@@ -73,11 +72,11 @@ def estimate(terms, target, total, sample, theta, buffer):
             for k in range(p):
                 bend += target.curvature[j, k] * delta[k]
             base += delta[j] * (target.gradient[j] - 0.5 * bend)
-        linear(sample.x, sample.eta[:0], delta, 0, m, moved)
+        linear_predictors(terms, sample.x, sample.eta[:0], delta, 0, m, moved)
         for i in range(m):
             parts[i] = total / sample.bound[i] * remainder(terms, sample.y[i], sample.eta[i], moved[i])
     else:
-        linear(sample.x, sample.eta[:0], theta - target.theta, 0, m, moved)
+        linear_predictors(terms, sample.x, sample.eta[:0], theta - target.theta, 0, m, moved)
         for i in range(m):
             parts[i] = total / sample.bound[i] * value(terms, sample.y[i], sample.eta[i] + moved[i])
     mean = 0.0

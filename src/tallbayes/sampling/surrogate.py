@@ -39,7 +39,7 @@ class Surrogate(Protocol):
     def log_likelihood(self, params: Array) -> Array:
         """Approximate log-likelihood of each parameter vector, up to a constant."""
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
+    def follow(self, by_column: bool) -> Follower:
         """The approximate log-likelihood of chains that move one column at a time or all at once."""
 
 
@@ -92,9 +92,9 @@ class Custom:
             )
         return values
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
+    def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return Direct(self.log_likelihood, theta)
+        return Direct(self.log_likelihood)
 
 
 def described(chosen: AnySurrogate) -> Description:

@@ -20,7 +20,9 @@ from tallbayes.families import Tag
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.mode import AnyMode
-from tallbayes.rows.memory import LogLikelihood, LogLikelihoodDerivatives, MemoryRows
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import RemainderBounds
+from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -45,8 +47,8 @@ class Taylor:
         if self.remainders == 0:
             return plain
         radius = RADIUS + dense.theta.size**0.5
-        remainders = model.rows.remainders(model.family.tag, dense.theta, dense.factor)
-        rows = model.rows.sample(self.remainders, rng, weight=remainders.weighted(remainders.bounds(radius)))
+        bounds = RemainderBounds(model.family.tag, dense.theta, dense.factor, radius)
+        rows = model.rows.sample(self.remainders, rng, measure=bounds)
         return CorrectedTaylor(plain, rows, model.family.tag, dense.precision, radius)
 
 
@@ -67,9 +69,9 @@ class TaylorSurrogate:
         d = params - self.theta
         return np.asarray(self._value + d @ self._gradient - 0.5 * ((d @ self._curvature) * d).sum(-1))
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
+    def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return Direct(self.log_likelihood, theta)
+        return Direct(self.log_likelihood)
 
 
 class CorrectedTaylor:
@@ -79,7 +81,7 @@ class CorrectedTaylor:
 
     def __init__(self, plain: TaylorSurrogate, rows: MemoryRows, family: Tag, metric: Array, radius: float) -> None:
         self._plain, self._rows, self._request = plain, rows, LogLikelihood(family)
-        at_mode = rows.sum(LogLikelihoodDerivatives(family), plain.theta)
+        at_mode = rows.reduce(LogLikelihoodDerivatives(family), plain.theta)
         self._own = TaylorSurrogate(plain.theta, at_mode.value[0], at_mode.gradient[0], at_mode.curvature[0])
         self._metric, self._radius = metric, radius
         self.name = str(Taylor(rows.size))
@@ -103,9 +105,9 @@ class CorrectedTaylor:
         """See `Surrogate`."""
         d = params - self._plain.theta
         near = ((d @ self._metric) * d).sum(-1) <= self._radius**2
-        remainder = self._rows.sum(self._request, params) - self._own.log_likelihood(params)
+        remainder = self._rows.reduce(self._request, params) - self._own.log_likelihood(params)
         return self._plain.log_likelihood(params) + np.where(near, remainder, 0.0)
 
-    def follow(self, theta: Array, by_column: bool) -> Follower:
+    def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return Direct(self.log_likelihood, theta)
+        return Direct(self.log_likelihood)

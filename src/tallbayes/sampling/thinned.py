@@ -43,6 +43,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows import threads
+from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence
@@ -71,7 +72,7 @@ STEP_COST = 10  # what a step costs besides its rows, in rows
 
 
 class _Chain(NamedTuple):
-    places: Array  # (4, p): z, the proposed z, and theta - mode of both
+    places: Array  # (5, p): z, the proposed z, theta - mode of both, and room to work in
     record: NDArray[Any]
     pool: Pool
 
@@ -145,7 +146,7 @@ class ThinnedKernel:
 
     def _enter(self, theta: Array) -> _Chain:
         p = theta.size
-        places, record = np.zeros((4, p)), np.zeros(1, CHAIN)
+        places, record = np.zeros((5, p)), np.zeros(1, CHAIN)
         places[2] = theta - self.mode.theta
         places[0] = np.linalg.solve(self.mode.factor, places[2])
         record["always"] = self._always(places[0], places[2])
@@ -184,10 +185,10 @@ class ThinnedKernel:
         """All steps of one chain; the compiled loop comes back for rows and passes."""
         p = chain.places.shape[1]
         theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
-        terms, done = self.model.family.tag.terms, 0
+        terms, buffer, done = self.model.family.tag.terms, np.empty(CHUNK), 0
         while True:
             why, done = advance(
-                terms, self.target, self.moves, chain.pool, chain.record, chain.places, first, second, done,
+                terms, self.target, self.moves, chain.pool, chain.record, chain.places, buffer, first, second, done,
                 theta, log_ratios, accepted,
             )  # fmt: skip
             if why == DONE:
@@ -205,7 +206,7 @@ class ThinnedKernel:
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
         """Put the log ratio of all rows into the record of a step."""
-        record, (z, new, delta, new_delta) = chain.record, chain.places
+        record, (z, new, delta, new_delta, _) = chain.record, chain.places
         points = [(new, new_delta, "new_rest", "new_always")]
         if np.isnan(record["rest"][0]):
             points.append((z, delta, "rest", "always"))

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside, small
-from tallbayes.families.terms import chunk_value, remainder
-from tallbayes.rows.passes import CHUNK, linear, piece
-from tallbayes.sampling.shape import Shape, draw, log_density
+from tallbayes.families.compiled import LEAN, compiled, inside, small
+from tallbayes.families.terms import chunk_value, linear_predictors, remainder
+from tallbayes.rows.passes import CHUNK, piece
+from tallbayes.sampling.shape import Shape, draw, log_density, normal, uniform
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,7 @@ STRETCH = 1.0  # sd of the log of the factor by which flat axes are stretched
 # What rounding may add to a difference of two remainders, relative to c |z|^3, the bound of the larger one. Each has an
 # error of some 1e-15 of that, and x'delta has one of 1e-16 times |x|'|delta|, which may be 10^5 times |x'delta|.
 ROUNDING = 1e-9
+MOST_AT_ONCE = 500.0  # rate of events that are counted at once: e^-500 is a number, e^-800 is not
 
 
 # Rows of the array that says by how much priors differ from their quadratic approximations.
@@ -123,7 +124,7 @@ def breaks(bound, apart):
     return not (abs(apart) <= bound)
 
 
-@inside()
+@inside(inline="always")
 def to_theta(factor, z, out):
     """out = factor z; the factor is stored transposed, one contiguous run for each entry of z."""
     p = z.size
@@ -134,7 +135,7 @@ def to_theta(factor, z, out):
             out[i] += factor[j, i] * z[j]
 
 
-@inside()
+@inside(**LEAN)
 def prior_correction(prior, delta):
     """Log prior minus its quadratic approximation, up to a constant: zero where all priors are Normal."""
     total = 0.0
@@ -154,17 +155,17 @@ def prior_corrections(prior, deltas, out):
         out[k] = prior_correction(prior, deltas[k])
 
 
-@inside()
-def always_remainder(terms, always, z, delta):
-    """Remainder of the rows that are always evaluated."""
-    p, moved, buffer, value = z.size, np.empty(z.size), np.empty(CHUNK), always.constant
+@inside(**LEAN)
+def always_remainder(terms, always, z, delta, moved, buffer):
+    """Remainder of the rows that are always evaluated; moved (p,) and buffer (CHUNK,) are room to work in."""
+    p, value = z.size, always.constant
     for j in range(p):
         moved[j] = always.theta[j] + delta[j]
         value += always.linear[j] * moved[j]
     for low in range(0, always.y.size, CHUNK):
         high = low + CHUNK if low + CHUNK < always.y.size else always.y.size
         eta = buffer[: high - low]
-        linear(always.x, always.offset, moved, low, high, eta)
+        linear_predictors(terms, always.x, always.offset, moved, low, high, eta)
         value += chunk_value(terms, always.y[low:high], eta, piece(always.weights, low, high))
     for j in range(p):
         bend = 0.0
@@ -177,8 +178,9 @@ def always_remainder(terms, always, z, delta):
 @compiled()
 def always_remainders(terms, always, z, deltas, out):
     """Remainder of the rows that are always evaluated, at each row of z and deltas."""
+    moved, buffer = np.empty(z.shape[1]), np.empty(CHUNK)
     for k in range(out.size):
-        out[k] = always_remainder(terms, always, z[k], deltas[k])
+        out[k] = always_remainder(terms, always, z[k], deltas[k], moved, buffer)
 
 
 @compiled()
@@ -192,7 +194,7 @@ def weighted_remainders(terms, y, eta, weights, moves, out):
         out[k] = total
 
 
-@inside()
+@inside(**LEAN)
 def stretch(center, origin, flat, z, rng, new):
     """A proposal that moves along flat axes away from where the coefficients are zero, or towards it, by a factor.
 
@@ -202,10 +204,10 @@ def stretch(center, origin, flat, z, rng, new):
     """
     small()
     low, high = 0, flat
-    if rng.random() < 0.5:
-        low = int(flat * rng.random())
+    if uniform(rng) < 0.5:
+        low = int(flat * uniform(rng))
         high = low + 1
-    log_factor = STRETCH * rng.standard_normal()
+    log_factor = STRETCH * normal(rng)
     factor, here, there = math.exp(log_factor), 0.0, 0.0
     for j in range(z.size):
         new[j] = origin[j] + factor * (z[j] - origin[j]) if low <= j < high else z[j]
@@ -214,31 +216,32 @@ def stretch(center, origin, flat, z, rng, new):
     return 0.5 * (here - there) + (high - low) * log_factor
 
 
-@inside()
+@inside(**LEAN)
 def propose(center, shape, moves, z, rng, new):
     """Fill `new` with a proposal; returns the log of q-ratio times p*-ratio, where p* is Gaussian around the center."""
+    small()
     p = z.size
-    u = rng.random()
+    u = uniform(rng)
     heavy, walk = u < moves.heavy, u < moves.heavy + moves.walk
     if heavy and moves.flat > 0:
         return stretch(center, shape.origin, moves.flat, z, rng, new)
     if heavy:
         squares = 0.0
         for _ in range(moves.df):
-            squares += rng.standard_normal() ** 2
+            squares += normal(rng) ** 2
         shrink = math.sqrt(moves.df / squares)
         for j in range(p):
-            new[j] = center[j] + shrink * rng.standard_normal()
+            new[j] = center[j] + shrink * normal(rng)
     elif walk:
         for j in range(p):
             new[j] = z[j]
-        new[int(p * rng.random())] += moves.scale * (2.0 * rng.random() - 1.0)
+        new[int(p * uniform(rng))] += moves.scale * (2.0 * uniform(rng) - 1.0)
     elif moves.step == 1.0:
         draw(shape, rng, new)
     else:
         kept = math.sqrt(1.0 - moves.step * moves.step)
         for j in range(p):
-            new[j] = center[j] + kept * (z[j] - center[j]) + moves.step * rng.standard_normal()
+            new[j] = center[j] + kept * (z[j] - center[j]) + moves.step * normal(rng)
         return 0.0  # reversible with respect to p*
     here, there = 0.0, 0.0
     for j in range(p):
@@ -252,12 +255,27 @@ def propose(center, shape, moves, z, rng, new):
     return log_ratio
 
 
-@compiled()
-def advance(terms, target, moves, pool, chain, places, first, second, done, theta, log_ratios, accepted):
+@inside()
+def poisson(rate, rng):
+    """A Poisson number, counted one by one: less work than the rows that so many events ask for."""
+    count = 0
+    while rate > 0.0:
+        part = rate if rate < MOST_AT_ONCE else MOST_AT_ONCE
+        least, product = math.exp(-part), rng.random()
+        while product > least:
+            count += 1
+            product *= rng.random()
+        rate -= part
+    return count
+
+
+@compiled(**LEAN)
+def advance(terms, target, moves, pool, chain, places, buffer, first, second, done, theta, log_ratios, accepted):
     """Steps from `done` on; returns why it stopped and the number of steps done.
 
-    `places` (4, p) holds z, the proposed z, and theta - mode for both.
+    `places` (5, p) holds z, the proposed z, theta - mode for both, and room to work in; so does buffer (CHUNK,).
     """
+    small()
     record = chain[0]
     z, new, delta, new_delta = places[0], places[1], places[2], places[3]
     p = z.size
@@ -269,7 +287,7 @@ def advance(terms, target, moves, pool, chain, places, first, second, done, thet
                 log_ratio += prior_correction(target.prior, new_delta) - prior_correction(target.prior, delta)
             record.new_always = 0.0
             if target.always.y.size > 0:
-                record.new_always = always_remainder(terms, target.always, new, new_delta)
+                record.new_always = always_remainder(terms, target.always, new, new_delta, places[4], buffer)
                 log_ratio += record.new_always - record.always
             record.log_ratio, record.events, record.new_rest = log_ratio, 0, np.nan
             record.stage = DECIDE
@@ -282,12 +300,12 @@ def advance(terms, target, moves, pool, chain, places, first, second, done, thet
                 here, there, jump = math.sqrt(here), math.sqrt(there), math.sqrt(jump)
                 record.spread = distance_bound(here, there, jump)
                 rate = target.total * record.spread
-                if not (rate >= 0.0):  # a NaN, of which rng.poisson would make zero
+                if not (rate >= 0.0):  # a NaN, of which `poisson` would make zero
                     return BAD_RATE, done
                 # This choice looks at the two points only, and from both sides it is the same.
-                if max(here, there) > target.radius or rate > target.limit:
+                if here > target.radius or there > target.radius or rate > target.limit:
                     return NEEDS_PASS, done
-                record.events = second.poisson(rate)
+                record.events = poisson(rate, second)
                 record.stage = THIN
         if record.stage == THIN:
             while record.events > 0:
@@ -303,12 +321,12 @@ def advance(terms, target, moves, pool, chain, places, first, second, done, thet
                 if breaks(bound, apart):
                     return BROKEN_BOUND, done
                 keep, gain = thin(bound, apart)
-                if second.random() < keep:
+                if uniform(second) < keep:
                     record.log_ratio += gain
                 record.used += 1
                 record.events -= 1
             record.stage = DECIDE
-        accepted[done] = math.log(second.random()) < record.log_ratio
+        accepted[done] = math.log(uniform(second)) < record.log_ratio
         if accepted[done]:
             for j in range(p):
                 z[j], delta[j] = new[j], new_delta[j]

@@ -15,9 +15,10 @@ from scipy.special import fdtrc, gammaincc
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.models.priors import Prior
-from tallbayes.rows.memory import LogLikelihoodDerivatives
-from tallbayes.rows.remainders import CHECKED, Remainders
-from tallbayes.rows.subsample import scattered
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.tasks import LogLikelihoodDerivatives, Moved
 from tallbayes.rows.urn import Pool
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
@@ -113,21 +114,20 @@ def expand(
     p = mode.theta.size
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
-    remainders = model.rows.remainders(model.family.tag, mode.theta, mode.factor)
+    remainders = model.rows.keep(Remainders, model.family.tag, mode.theta, mode.factor)
     given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
     if given is None and mode.flat:
         moves = moves._replace(heavy=FLAT_SHARE, flat=mode.flat)
     center = np.linalg.solve(mode.factor, mode.center - mode.theta)
     gaussian = shapes.fit_shape(-0.5 * (shapes.KNOTS - center[:, None]) ** 2)
-    moved = _moved_by_flat_axes(model, mode)
-    flat = mode.flat if moved.size else 0
+    flat, moved = _flat_axes(model, mode)
     radii = (p - flat) ** 0.5 + BEYOND
     points = rng.standard_normal((2, PAIRS, p))
     spread = typical_spread(points[..., flat:])
     expected = remainders.expected(radii, spread, threshold, rng)
-    expected[:, 0] += moved.size
+    expected[:, 0] += moved
     plan = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
-    kernel = _build(model, mode, remainders, plan, spread, threshold, moves, gaussian, moved, rng)
+    kernel = _build(model, mode, remainders, plan, most(threshold, spread), moves, gaussian, flat, rng)
     shape = see_shape(kernel, rng)
     kernel = replace(kernel, target=kernel.target._replace(shape=shape))
     seen = judge(kernel, rng)
@@ -138,21 +138,27 @@ def expand(
     expected[:, 1] *= wider / spread if spread else 1.0  # none where all axes are flat
     shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
     if shaped.radius != plan.radius:
-        kernel = _build(model, mode, remainders, shaped, wider, threshold, moves, shape, moved, rng)
+        kernel = _build(model, mode, remainders, shaped, most(threshold, wider), moves, shape, flat, rng)
     if not model.prior.normal:
         warn_of_tails(kernel, rng)
     return Setup(replace(kernel, moves=moves), shaped, seen)
 
 
-def _moved_by_flat_axes(model: GLM, mode: Mode) -> NDArray[np.intp]:
-    """The rows that flat directions move, if they are few enough to be always evaluated; else none.
+def most(threshold: float, spread: float) -> float:
+    """The largest bound of a row that is drawn, and not always evaluated."""
+    return threshold / spread if spread else np.inf
+
+
+def _flat_axes(model: GLM, mode: Mode) -> tuple[int, int]:
+    """The flat directions, and the rows that they move, if these are few enough to be always evaluated; else none.
 
     Then proposals may go as far out along flat directions as they like, and no other row has to be looked at for it.
     """
     if not mode.flat:
-        return np.empty(0, np.intp)
-    moved = model.rows.moved_by(mode.factor[:, : mode.flat])
-    return moved if moved.size <= max(FEW_MOVED, SHARE_MOVED * model.rows.size) else moved[:0]
+        return 0, 0
+    moved = model.rows.reduce(Moved(mode.factor[:, : mode.flat]))
+    few = 0 < moved <= max(FEW_MOVED, SHARE_MOVED * model.rows.size)
+    return (mode.flat, moved) if few else (0, 0)
 
 
 def judge(kernel: ThinnedKernel, rng: np.random.Generator) -> Outlook:
@@ -276,76 +282,53 @@ def _build(
     mode: Mode,
     remainders: Remainders,
     plan: Plan,
-    spread: float,
-    threshold: float,
+    largest: float,
     moves: Moves,
     shape: Shape,
-    moved: NDArray[np.intp],
+    flat: int,
     rng: np.random.Generator,
 ) -> ThinnedKernel:
     """The kernel for a plan; the bounds of some rows are checked."""
-    rows, p = model.rows, mode.theta.size
-    bounds = remainders.bounds(plan.radius)
-    chosen = np.union1d(np.flatnonzero(~(remainders.weighted(bounds) * spread <= threshold)), moved)
-    flat = mode.flat if moved.size else 0
-    urn = remainders.urn(bounds, chosen)
-    if urn.rows:
-        some = np.setdiff1d(scattered(rows.size, CHECKED, rng), chosen)
-        require_bounds(remainders.excess(bounds, plan.radius, some, rng))
-    limit = pass_cost(rows.size, p) / event_cost(p)
-    target = _target(model, mode, chosen, flat, urn.total, plan.radius, limit, shape)
+    p = mode.theta.size
+    split = remainders.split(plan.radius, largest, mode.factor[:, :flat], rng)
+    limit = pass_cost(model.rows.size, p) / event_cost(p)
+    target = _target(model, mode, split.always, flat, split.urn.total, plan.radius, limit, shape)
     ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
-    kernel = ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
+    kernel = ThinnedKernel(model, mode, target, split.urn if split.urn.rows else None, moves, ahead)
     drawn = kernel.urn.rows if kernel.urn else 0
-    require_every_row(remainders.weighted(bounds), drawn, target.total, chosen, target.always.y.size)
+    require_every_row(split.rows - drawn - target.always.y.size, split.total, target.total)
     return kernel
 
 
-def require_bounds(worst: float) -> None:
-    """Raise if some row's remainder exceeds its bound."""
-    if not worst <= 1:
-        raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
-
-
-def require_every_row(weighted: Array, drawn: int, total: float, chosen: NDArray[np.intp], always: int) -> None:
+def require_every_row(missing: int, total: float, found: float) -> None:
     """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
 
-    A row that is neither would drop out of the posterior in silence. `weighted` are the bounds of all rows times their
-    weights, `drawn` and `total` what a kernel has to draw from, `always` the rows it has of those `chosen`.
+    A row that is neither would drop out of the posterior in silence. `missing` are rows that the kernel lacks, `total`
+    is the sum of the weighted bounds to draw from, and `found` what the kernel has.
     """
-    left = weighted.copy()
-    left[chosen] = 0.0
-    missing = np.count_nonzero(left) + chosen.size - drawn - always
-    if missing or not abs(left.sum() - total) <= ROUNDED * total:
+    if missing or not abs(total - found) <= ROUNDED * found:
         raise FloatingPointError(
-            f"{missing} rows would be left out (bounds of {left.sum():.9g} to draw from, not {total:.9g}); "
+            f"{missing} rows would be left out (bounds of {total:.9g} to draw from, not {found:.9g}); "
             "please report this"
         )
 
 
 def _target(
-    model: GLM,
-    mode: Mode,
-    chosen: NDArray[np.intp],
-    flat: int,
-    total: float,
-    radius: float,
-    limit: float,
-    shape: Shape,
+    model: GLM, mode: Mode, always: Arrays, flat: int, total: float, radius: float, limit: float, shape: Shape
 ) -> Target:
-    p, factor = mode.theta.size, mode.factor
-    tag, rows = model.family.tag, model.rows.take(chosen)
-    slope, curvature, constant = np.zeros(p), np.zeros((p, p)), float(rows.linear(tag, np.zeros((1, p)))[0])
-    linear = rows.linear(tag, np.eye(p)) - constant
-    if chosen.size:
-        at_mode = rows.sum(LogLikelihoodDerivatives(tag), mode.theta)
+    p, factor, tag, rows = mode.theta.size, mode.factor, model.family.tag, MemoryRows.of(always)
+    slope, curvature, constant = np.zeros(p), np.zeros((p, p)), float(rows.outcomes.linear(tag, np.zeros((1, p)))[0])
+    if rows.size:
+        at_mode = rows.reduce(LogLikelihoodDerivatives(tag), mode.theta)
         slope, curvature = factor.T @ at_mode.gradient[0], factor.T @ at_mode.curvature[0] @ factor
         constant -= float(at_mode.value[0])
-    always = Always(*rows.arrays(), mode.theta, linear, slope, np.ascontiguousarray(curvature), constant)
+    arrays = (always.x, always.y, always.offset, always.weights)
+    linear = rows.outcomes.slope(tag).copy()
+    evaluated = Always(*arrays, mode.theta, linear, slope, np.ascontiguousarray(curvature), constant)
     center = np.asarray(np.linalg.solve(factor, mode.center - mode.theta))
     prior = prior_of(model.prior, mode.theta)
     return Target(
-        mode.theta, np.ascontiguousarray(factor.T), center, prior, shape, always, flat, total, radius, limit
+        mode.theta, np.ascontiguousarray(factor.T), center, prior, shape, evaluated, flat, total, radius, limit
     )  # fmt: skip
 
 

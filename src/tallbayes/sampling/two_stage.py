@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
+from tallbayes.rows.track import Trail
 from tallbayes.sampling.kernel import (
     Advance,
     Draws,
@@ -53,8 +54,8 @@ class State(NamedTuple):
 
     theta: Array  # (chains, p)
     log_prior: Array  # (chains,)
-    full: Follower  # the log-likelihood
-    surrogate: Follower  # the approximate log-likelihood
+    full: Trail  # by the log-likelihood of all rows
+    surrogate: Trail  # by the approximate log-likelihood
     steps: int  # made so far
 
 
@@ -94,31 +95,40 @@ class TwoStageKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from `initial`."""
         theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        by_column = self.proposal.by_column and self.subchain is None
-        full, surrogate = (source.follow(theta, by_column) for source in (self.model, self.surrogate))
+        full, surrogate = (follower.start(theta) for follower in self._followers)
         return State(theta, self.model.log_prior(theta), full, surrogate, 0)
+
+    @property
+    def _followers(self) -> tuple[Follower, Follower]:
+        """Of the log-likelihood, and of the approximate one."""
+        by_column = self.proposal.by_column and self.subchain is None
+        return self.model.follow(by_column), self.surrogate.follow(by_column)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """A step is one subchain and its decision, or all of the proposal's updates, each screened and decided."""
         updates = self.proposal.updates if self.subchain is None else 1
         draws = Draws.empty(steps, updates, *state.theta.shape)
         theta, log_prior = state.theta.copy(), state.log_prior.copy()
-        state = state._replace(theta=theta, log_prior=log_prior)
+        state, followers = state._replace(theta=theta, log_prior=log_prior), self._followers
         for step in range(steps):
             for update in range(updates):
-                stage_1 = self._screen(state, update, rng) if self.subchain is None else self._explore(state, rng)
-                self._decide(state, stage_1, rng, Draws(*(part[step] for part in draws)), update)
+                here = Draws(*(part[step] for part in draws))
+                if self.subchain is None:
+                    stage_1 = self._screen(state, followers[1], update, rng)
+                else:
+                    stage_1 = self._explore(state, rng)
+                self._decide(state, followers, stage_1, rng, here, update)
             state = state._replace(steps=state.steps + 1)
             if state.steps % REFRESH == 0:
-                state.full.refresh()
-                state.surrogate.refresh()
+                for follower, trail in zip(followers, (state.full, state.surrogate), strict=True):
+                    follower.refresh(trail)
             draws.theta[step], draws.log_posterior[step] = theta, state.full.value + log_prior
         return state, draws
 
-    def _screen(self, state: State, update: int, rng: Streams) -> _Screened:
+    def _screen(self, state: State, surrogate: Follower, update: int, rng: Streams) -> _Screened:
         """Stage 1: one update."""
         move = self.proposal.propose(state.theta, update, rng.first)
-        value = state.surrogate.at(move.theta, move.column, np.arange(len(state.theta)))
+        value = surrogate.at(state.surrogate, move.theta, move.column, np.arange(len(state.theta)))
         log_prior = self.model.log_prior(move.theta)
         log_ratio = first_log_ratio(move.log_q, value + log_prior, state.surrogate.value + state.log_prior)
         passed = decide(log_ratio, rng.first)
@@ -143,12 +153,21 @@ class TwoStageKernel:
         moved = np.flatnonzero(passes)
         return _Screened(theta, None, log_prior, value, moved, passes / self.subchain, log_ratio)
 
-    def _decide(self, state: State, stage_1: _Screened, rng: Streams, draw: Draws, update: int) -> None:
+    def _decide(
+        self,
+        state: State,
+        followers: tuple[Follower, Follower],
+        stage_1: _Screened,
+        rng: Streams,
+        draw: Draws,
+        update: int,
+    ) -> None:
         """Stage 2: the full data decides on what passed stage 1; the state moves in place."""
+        full, surrogate = followers
         theta, column, log_prior, surrogate_value, chains, screened, log_first = stage_1
         log_ratio = np.full(len(theta), -np.inf)
         if chains.size:
-            value = state.full.at(theta, column, chains)
+            value = full.at(state.full, theta, column, chains)
             log_ratio[chains] = second_log_ratio(
                 (value, state.full.value[chains]), (surrogate_value[chains], state.surrogate.value[chains])
             )
@@ -157,8 +176,8 @@ class TwoStageKernel:
         draw.decided[update, chains], draw.log_second[update, chains] = True, log_ratio[chains]
         if accepted.any():
             kept = np.flatnonzero(accepted)
-            state.full.accept(theta, column, kept, value[accepted[chains]])
-            state.surrogate.accept(theta, column, kept, surrogate_value[kept])
+            full.accept(state.full, theta, column, kept, value[accepted[chains]])
+            surrogate.accept(state.surrogate, theta, column, kept, surrogate_value[kept])
             state.theta[kept], state.log_prior[kept] = theta[kept], log_prior[kept]
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[TwoStageKernel, State]:
@@ -168,7 +187,7 @@ class TwoStageKernel:
             by_column = kernel.proposal.by_column
             if kernel.subchain is not None:
                 return best_steps(seen.screened, by_column)
-            return best_screened_steps(seen, by_column, kernel.surrogate.sizes, kernel.model.rows.sizes)
+            return best_screened_steps(seen, by_column, kernel.surrogate.sizes, kernel.model.sizes)
 
         return tune_steps(self, state, draws, advance, factor)
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
 from tallbayes.families.compiled import OPTIONS, compiled
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
@@ -66,6 +68,13 @@ class Splines(NamedTuple):
     def mean(self, x: Array) -> Array:
         """Their mean on each row."""
         return np.asarray(self.each(x).mean(0))
+
+
+def mean_spline(arrays: Arrays, splines: Splines) -> Array:
+    """The mean of some splines on each row."""
+    eta = np.empty((1, arrays.size))
+    splines.write(arrays.x, LENGTH, eta)
+    return np.asarray(eta[0])
 
 
 REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER)

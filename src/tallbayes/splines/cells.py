@@ -14,7 +14,6 @@ estimates the missing curvature and leaves the gradient as it is. Both are bound
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from tallbayes.splines.model import MARS, splines
-from tallbayes.splines.partition import Partition
+from tallbayes.splines.partition import Pairs, Partition, PseudoRows
 from tallbayes.splines.sheet import Sheet, Sheets
 
 Array = NDArray[np.float64]
@@ -45,22 +44,21 @@ class Cells:
         """Cut the space into cells; the first reference is a spline without any basis."""
         if not isinstance(model, MARS):
             raise TypeError("tb.Cells is a surrogate for splines (tb.MARS); use tb.Taylor() or another one here")
-        partition = model.rows.partition(self.count, self.pairs, int(rng.integers(2**31)))
+        partition = model.rows.keep(Partition, self.count, self.pairs, int(rng.integers(2**31)))
         return Sheets(str(self), (at_reference(model, partition, model.nothing[None]),), partition)
 
 
 def at_reference(model: MARS, partition: Partition, theta: Array, power: float = 1.0) -> Sheet:
     """Cells where the reference is the mean of the splines of some parameter vectors (several, width)."""
     reference = splines(theta, model.most)
-    return sheet_at(partition, model.rows.mean_spline(reference), reference.mean, power)
+    rows, eta = partition.at(reference)
+    return sheet_of(rows, partition.pairs, eta, reference.mean(rows.x), power)
 
 
-def sheet_at(partition: Partition, eta: Array, reference: Callable[[Array], Array], power: float = 1.0) -> Sheet:
-    """The surrogate at a reference with linear predictor eta (n,), to some power; `reference` has it anywhere else."""
-    rows, pairs = partition.pseudo_rows(eta), partition.pairs
-    there = reference(rows.x)
-    within = eta[pairs.chosen] - there[pairs.code]  # what the reference adds in pairs
-    small = np.exp(-np.abs(np.concatenate([rows.eta, eta[pairs.chosen]])))
+def sheet_of(rows: PseudoRows, pairs: Pairs, eta: Array, there: Array, power: float = 1.0) -> Sheet:
+    """The surrogate to some power; the reference is eta (pairs,) on the pairs and `there` where the pseudo-rows lie."""
+    within = eta - there[pairs.code]  # what the reference adds in pairs
+    small = np.exp(-np.abs(np.concatenate([rows.eta, eta])))
     unit = small / (1 + small) ** 2  # p (1 - p)
     weights = power * np.concatenate([rows.weights, pairs.scale * unit[rows.y.size :]])
     curvature = weights * np.concatenate([unit[: rows.y.size], np.ones(within.size)])

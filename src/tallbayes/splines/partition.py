@@ -12,7 +12,6 @@ mean of eta_i. Its weight is such that its derivative there is W. All in logs, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,10 @@ from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, INTEGER, INTEGERS, MATRIX, NOTHING, Table
 from tallbayes.families.compiled import LEAN, compiled, exp_negative, log1p_unit
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.protocol import Count
 from tallbayes.rows.subsample import scattered
+from tallbayes.splines.basis import Splines, mean_spline
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -49,19 +51,19 @@ class Pairs(NamedTuple):
 
 
 class Partition:
-    """The cells of rows x (d, n) with outcomes y.
+    """The cells of rows; it lives with them.
 
-    >>> partition = Partition(np.array([[0.0, 0.1, 5.0, 5.2]]), np.array([0.0, 1.0, 1.0, 1.0]), 2, 0, 0)
+    >>> from tallbayes.rows.memory import MemoryRows
+    >>> partition = MemoryRows([[0.0, 0.1, 5.0, 5.2]], [0.0, 1.0, 1.0, 1.0]).keep(Partition, 2, 0, 0)
     >>> partition.outcome, partition.codes
     (array([0., 1., 1.]), array([0, 1, 2, 2], dtype=int32))
     >>> partition.pseudo_rows(np.zeros(4)).x.round(2)
     array([[0. , 0.1, 5.1]])
     """
 
-    def __init__(
-        self, x: Array, y: Array, cells: int, pairs: int, seed: int, count: Callable[[int], None] | None = None
-    ) -> None:
-        self._x, self._y, self._count = x, y, count
+    def __init__(self, arrays: Arrays, count: Count, cells: int, pairs: int, seed: int) -> None:
+        count(arrays.size, 1)
+        self._arrays, self._count, x, y = arrays, count, arrays.x, arrays.y
         unit = np.array([_unit(column) for column in x])
         keys = 2 * cut(x, unit, min(cells, y.size)) + (y > 0.5)
         size = np.bincount(keys)
@@ -82,14 +84,19 @@ class Partition:
             far, np.ascontiguousarray(x[:, far]), self.codes[far].astype(np.intp), 1 / (pairs * measure[far])
         )
 
+    def at(self, reference: Splines) -> tuple[PseudoRows, Array]:
+        """Pseudo-rows where the reference fit is the mean of some splines, and its linear predictors of the pairs."""
+        self._count(self._arrays.size * reference.sizes.size, 1)
+        eta = mean_spline(self._arrays, reference)
+        return self.pseudo_rows(eta), eta[self.pairs.chosen]
+
     def pseudo_rows(self, eta: Array) -> PseudoRows:
         """Those at a reference fit with linear predictor eta (n,)."""
         a = self.outcome.size
-        if self._count is not None:
-            self._count(eta.size)
+        self._count(eta.size, 1)
         top, total, mean = np.full(a, -np.inf), np.zeros(a), np.zeros(a)
-        center = np.zeros((self._x.shape[0], a))
-        _gather(self._x, self._y, eta, self.codes, top, total, mean, center, np.empty(eta.size))
+        center = np.zeros((self._arrays.columns, a))
+        _gather(self._arrays.x, self._arrays.y, eta, self.codes, top, total, mean, center, np.empty(eta.size))
         sign = 2 * self.outcome - 1
         return PseudoRows(center, self.outcome, np.exp(top + np.log(total) + np.logaddexp(0, sign * mean)), mean)
 

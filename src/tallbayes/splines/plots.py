@@ -16,7 +16,10 @@ from tallbayes.results.figure import (
     finish,
     legend,
     make_figure,
+    make_panel,
     make_panels,
+    name_lines,
+    rule,
     wrapped,
     write_right,
 )
@@ -51,16 +54,11 @@ def importance(fit: MARSFit) -> Figure:
     left_out, table = _left_out(len(table) - MANY), table.iloc[:MANY]
     names, y = [str(name) for name in table.index], np.arange(len(table))
     mean, low, high = (table[name].to_numpy() for name in ("effect", "eti94_lb", "eti94_ub"))
-    figure = make_figure(5.4 + 0.08 * max(map(len, names)), 1.3 + 0.25 * len(names))
-    panel = figure.add_subplot()
-    clean(panel, "")
-    panel.grid(axis="y", color="0.94")
-    panel.set_axisbelow(True)
+    figure, panel = make_panel(5.4 + 0.08 * max(map(len, names)), 1.3 + 0.25 * len(names))
+    rule(panel)
     panel.plot(mean, y, "o", color=COLOURS[0], markersize=5, clip_on=False, label="posterior mean")
     panel.hlines(y, low, high, colors=COLOURS[0], linewidth=1.6, capstyle="round", label="94% interval")
-    panel.set_yticks(y, names, parse_math=False)
-    panel.tick_params(axis="y", length=0, pad=7)
-    panel.spines["left"].set_visible(False)
+    name_lines(panel, names)
     panel.set(xlim=(0, 1.05 * high.max() or 1.0), ylim=(len(names) - 0.3, -1.0))
     write_right(panel, [*y, -1], [*(f"{share:.0%}" for share in table["included"]), "included"])
     panel.set_xlabel("\n".join(["sd of what the variable changes in the log-odds", *left_out]), fontsize=9)
@@ -91,8 +89,7 @@ def effects(fit: MARSFit, variables: Sequence[str] | None = None, columns: int =
         else:
             panel.tick_params(labelleft=False)
         panel.margins(y=0.1)  # so that the ticks of the data stand below the bands
-        panel.grid(axis="y", color="0.94")
-        panel.set_axisbelow(True)
+        rule(panel)
         _draw_effect(panel, each[name].values, each, ("posterior mean", "94% interval"))
         if each.sizes[name] > FEW:
             _draw_rug(panel, fit.table["quantiles"].sel(variable=name).values[1:-1])
@@ -131,8 +128,7 @@ def interaction(fit: MARSFit, first: str, second: str, columns: int = 2) -> Figu
         left.plot(1.02, place, "<", color=COLOURS[i], transform=left.get_yaxis_transform(), clip_on=False, zorder=4)
     left.set_ylabel(wrapped(second), fontsize=9, parse_math=False)
     right.set_ylabel("log-odds", fontsize=9)
-    right.grid(axis="y", color="0.94")
-    right.set_axisbelow(True)
+    rule(right)
     for panel in (left, right):
         panel.set_xlabel(wrapped(first), fontsize=9, parse_math=False)
         panel.locator_params(axis="x", nbins=5)
@@ -141,12 +137,7 @@ def interaction(fit: MARSFit, first: str, second: str, columns: int = 2) -> Figu
 
 
 def _draw_effect(
-    panel: Axes,
-    values: Array,
-    found: xr.Dataset,
-    labels: tuple[str, str],
-    i: int = 0,
-    shift: float = 0.0,
+    panel: Axes, values: Array, found: xr.Dataset, labels: tuple[str, str], i: int = 0, shift: float = 0.0
 ) -> None:
     """A line in a band, or a point for each of few values, in the i-th colour."""
     mean, low, high = (found[part].values for part in ("mean", "lower", "upper"))

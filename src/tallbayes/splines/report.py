@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from tallbayes.results import page
-from tallbayes.results.report import FORMATS
+from tallbayes.results.report import COLUMNS, FORMATS
 from tallbayes.splines.basis import DEGREE, VARIABLE
 from tallbayes.splines.plots import effects, importance, interaction
 from tallbayes.splines.result import MARSFit
@@ -17,7 +17,7 @@ from tallbayes.splines.result import MARSFit
 def spline_section(fit: MARSFit) -> str:
     """How much variables matter, and what they do."""
     bases = fit.posterior["bases"].values
-    table = fit.importance().rename(columns={"eti94_lb": "94% from", "eti94_ub": "to", "included": "share of draws"})
+    table = fit.importance().rename(columns=COLUMNS | {"included": "share of draws"})
     parts = [
         page.text(
             f"Splines have {bases.min()} to {bases.max()} bases, {bases.mean():.1f} on average. The effect of a "

@@ -7,19 +7,22 @@ different basis once.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from tallbayes.models.model import Result, Sampled
-from tallbayes.results.fit import Fit, enumerated, example, fit_of
+from tallbayes.results.example import example
+from tallbayes.results.fit import DRAWS, Fit
 from tallbayes.results.predict import as_table, check_interval, evenly_spaced, summarise
-from tallbayes.rows.calibration import calibrate
+from tallbayes.results.story import enumerated
+from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
-from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Reference, Splines
+from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH, Splines, mean_spline
 from tallbayes.splines.effects import SUBSETS, effect, subset_means, total_effects
 from tallbayes.splines.model import MARS, splines
 
@@ -36,12 +39,8 @@ GRID, FEW = 60, 10  # points of an effect; values of a variable that are all sho
 SHOWN = 8  # log-odds in a printed fit
 OFTEN = 0.1  # share of draws with the most bases above which their number should have been larger
 EFFECT = ("mean", "lower", "upper", "sd")  # what is known of an effect
-PARTS = (
-    "degree",
-    *(f"{what}_{j}" for what in ("variable", "sign", "knot") for j in (1, 2, 3)),
-    "mean",
-    "sd",
-)  # of a basis
+HINGES = (f"{what}_{j}" for what in ("variable", "sign", "knot") for j in (1, 2, 3))
+PARTS = ("degree", *HINGES, "mean", "sd")  # of a basis
 
 
 class MARSFit(Fit):
@@ -64,7 +63,7 @@ class MARSFit(Fit):
     """
 
     kind: ClassVar[str] = "mars"
-    datasets: ClassVar[dict[str, str]] = {"splines": "splines", "table": "constant_data"}
+    datasets: ClassVar[dict[str, str]] = DRAWS | {"splines": "splines", "table": "constant_data"}
 
     def __init__(self, *, splines: xr.Dataset, table: xr.Dataset, **parts: Any) -> None:
         super().__init__(**parts)
@@ -266,6 +265,8 @@ def spline_result(model: MARS, run: Sampled) -> Result:
     subset_means(model.reference.x, bases, means)
     some = every.some(evenly_spaced(KEPT, every.sizes.size))
     effects = total_effects(some, model.reference, np.random.default_rng(run.seed))
+    levels = np.linspace(0, 1, LEVELS)
+    quantiles = np.quantile(model.reference.x, levels, axis=1, method="inverted_cdf")  # values that rows have
     averaged = every.some(evenly_spaced(AVERAGED, every.sizes.size))
     axes = ("chain", "draw")
     drawn = {
@@ -275,7 +276,7 @@ def spline_result(model: MARS, run: Sampled) -> Result:
     table = {
         "bases": (("basis", "part"), bases),
         "means": (("basis", "subset"), means),
-        "quantiles": (("variable", "level"), _quantiles(model.reference)),
+        "quantiles": (("variable", "level"), quantiles.T),
         "points": (("point", "variable"), model.points.T),
         "effects": (("kept", "variable"), effects),
     }
@@ -283,14 +284,11 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "formula": model.formula,
         "splines": (drawn, {"chain": np.arange(chains), "draw": np.arange(draws)}),
         "table": (table, {"variable": list(model.names), "part": list(PARTS)}),
-        "calibration": calibrate(model.rows.by_spline(averaged), model.family),
+        "calibration": calibrate(
+            by_predictor(model.rows, None, lambda rows, _: mean_spline(rows, averaged)), model.family
+        ),
     }
     return Result("mars", model.variables(theta), run.sample_stats, run.stats | {"named": model.named}, others)
-
-
-def _quantiles(reference: Reference) -> Array:
-    levels = np.linspace(0, 1, LEVELS)
-    return np.asarray(np.quantile(reference.x, levels, axis=1, method="inverted_cdf").T)  # values that rows have
 
 
 def example_mars(seed: int = 0) -> MARSFit:
@@ -318,20 +316,8 @@ def example_mars(seed: int = 0) -> MARSFit:
     facts = {"method": "two-stage reversible jump", "rows": 200, "distinct_rows": 200, "rows_per_draw": 200.0}
     stats = example(seed, chains=1, draws=1).stats | facts
     known = {"total_log_likelihood": rng.normal(-100, 2, (2, 40))}
-    fit = fit_of(spline_result(model, _Example(theta, known, stats, seed)))
-    assert isinstance(fit, MARSFit)
-    return fit
-
-
-class _Example(NamedTuple):
-    """A run that nobody has made."""
-
-    theta: Array
-    sample_stats: dict[str, Array]
-    stats: dict[str, Any]
-    seed: int
-    phases: Any = None
-    kernel: Any = None
+    run: Any = SimpleNamespace(theta=theta, sample_stats=known, stats=stats, seed=seed)
+    return MARSFit.of(spline_result(model, run))
 
 
 def _basis(x: Array, knots: dict[int, float]) -> Array:

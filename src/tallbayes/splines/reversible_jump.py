@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ from tallbayes.splines.reversible_jump_loop import (
     screen,
 )
 from tallbayes.splines.sheet import Sheet, Sheets
-from tallbayes.splines.track import SplineTrack, Terms
+from tallbayes.splines.track import SplineTrack, SplineTrail, Terms
 from tallbayes.splines.warmup import tune_cells, tune_walk
 
 Array = NDArray[np.float64]
@@ -72,7 +73,7 @@ class State(NamedTuple):
 
     theta: Array  # (chains, width)
     places: tuple[Place, ...]
-    full: SplineTrack  # the log-likelihood of all rows
+    full: SplineTrail  # by the log-likelihood of all rows
     steps: int  # made so far
     tally: NDArray[np.int64]  # (chains, kinds, 2) moves proposed and accepted: in the end, or in subchains by the sheet
 
@@ -148,16 +149,19 @@ class ReversibleJumpKernel:
         """Chains at `theta` or `initial`, or where moves on the reference rows alone have brought them."""
         theta = self.initial if theta is None else theta
         theta = np.stack([self._pilot(one) for one in rng.first]) if theta is None else np.array(theta, dtype=float)
-        full = self.model.rows.track_splines(len(theta), self.model.most, self.model.memory)
-        state = State(theta, (), full, 0, np.zeros((len(theta), KINDS, 2), np.int64))
+        state = State(theta, (), self._track.start(len(theta)), 0, np.zeros((len(theta), KINDS, 2), np.int64))
         return self.enter(state)
+
+    @cached_property
+    def _track(self) -> SplineTrack:
+        return self.model.rows.keep(SplineTrack, self.model.most, self.model.memory)
 
     def enter(self, state: State) -> State:
         """The same chains on the sheets of this kernel."""
         places = []
         for chain, theta in enumerate(state.theta):
             places.append(_on(self.surrogate.of(chain), self.law, theta))
-            state.full.enter(self.model.rows, chain, *_live(places[-1]))
+            self._track.enter(state.full, chain, *_live(places[-1]))
         return state._replace(places=tuple(places))
 
     def _pilot(self, rng: np.random.Generator) -> Array:
@@ -170,7 +174,7 @@ class ReversibleJumpKernel:
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; subchains run in threads, and all rows are looked at by all threads together."""
-        chains, rows, full, made = len(state.places), self.model.rows, state.full, state.steps
+        chains, full, made = len(state.places), state.full, state.steps
         places, tally = list(state.places), state.tally.copy()
         draws = Draws.empty(steps, self.rounds, chains, self.model.width)
         rooms = [_Room.of(self.model.most, self.surrogate.of(chain), self.law) for chain in range(chains)]
@@ -180,6 +184,7 @@ class ReversibleJumpKernel:
                 draw = Draws(*(part[step] for part in draws))
                 if self.subchain > 1:
                     for update in range(self.rounds):
+                        self.surrogate.touched += sum(self.subchain * room.there.eta.size for room in rooms)
                         every = (range(chains), places, rooms, rng.first, tally)
                         for chain, found in enumerate(list((map if little else pool.map)(self._explore, *every))):
                             if self._decide(chain, found, full, rng.second[chain], draw, update):
@@ -191,7 +196,7 @@ class ReversibleJumpKernel:
                 for chain, place in enumerate(places):
                     if made % REFRESH == 0:
                         put(self.surrogate.of(chain), self.law, place, rooms[chain].proposal.spare)
-                        full.enter(rows, chain, *_live(place))
+                        self._track.enter(full, chain, *_live(place))
                     draws.theta[step, chain] = _theta(place)
                     draws.log_posterior[step, chain] = full.value[chain]
         if not self.subchain:
@@ -204,14 +209,14 @@ class ReversibleJumpKernel:
         chain: int,
         place: Place,
         room: _Room,
-        full: SplineTrack,
+        full: SplineTrail,
         rng: Streams,
         draw: Draws,
         tally: NDArray[np.int64],
     ) -> None:
         """All rounds of a step, where all rows decide on each move, or on each that the sheet lets pass."""
         sheet, proposal, first = self.surrogate.of(chain), room.proposal, rng.first[chain]
-        self.surrogate.count(self.rounds * sheet.weights.size)
+        self.surrogate.touched += self.rounds * sheet.weights.size
         draw.screened[:, chain] = 0.0
         update = 0
         while update < self.rounds:
@@ -239,7 +244,6 @@ class ReversibleJumpKernel:
     ) -> _Tried:
         """A subchain on the sheet."""
         sheet = self.surrogate.of(chain)
-        self.surrogate.count(self.subchain * sheet.weights.size)
         copy_place(place, room.there)
         before = tally[:, 1].sum()
         explore(sheet, self.law, room.there, room.proposal, self.subchain, rng, tally)
@@ -248,20 +252,20 @@ class ReversibleJumpKernel:
         return _Tried(terms, float(place.value[0] - room.there.value[0]), np.nan, passed)
 
     def _decide(
-        self, chain: int, found: _Tried, full: SplineTrack, rng: np.random.Generator, draw: Draws, update: int
+        self, chain: int, found: _Tried, full: SplineTrail, rng: np.random.Generator, draw: Draws, update: int
     ) -> bool:
         """All rows decide, unless the linear predictor stays as it is."""
         draw.screened[update, chain] = found.passed
         log_ratio, value = found.log_ratio, full.value[chain]
         if not found.terms.none:
             draw.decided[update, chain] = True
-            value = full.at(self.model.rows, chain, found.terms)
+            value = self._track.at(full, chain, found.terms)
             log_ratio += self.power * (value - full.value[chain])
         (draw.log_second if self.subchain else draw.log_first)[update, chain] = log_ratio
         accepted = bool((np.log(rng.random()) if self.subchain else found.log_uniform) < log_ratio)
         draw.accepted[update, chain] = accepted
         if accepted and not found.terms.none:
-            full.accept(chain, value)
+            self._track.accept(full, chain, value)
         return accepted
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[ReversibleJumpKernel, State]:

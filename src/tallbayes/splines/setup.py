@@ -98,8 +98,8 @@ class SplineSetup:
 
     def _sample(self, chosen: Subsample) -> Sheets:
         found = chosen.build(self.model, None, self._rng)
-        x, y, _, weights = found.rows.arrays()
-        return Sheets(found.name, (Sheet.of_rows(x, y, weights if weights.size else np.ones(y.size)),))
+        rows = found.rows.arrays
+        return Sheets(found.name, (Sheet.of_rows(rows.x, rows.y, rows.own),))
 
 
 def _refuse(method: str) -> NoReturn:

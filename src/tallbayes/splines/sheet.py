@@ -11,8 +11,7 @@ which is concave in eta and has no term that grows. `cells.py` says what pairs a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -56,16 +55,10 @@ class Sheets:
     each: tuple[Sheet, ...]
     partition: Partition | None = None  # from which to make others
     touched: int = 0
-    _counting: Lock = field(default_factory=Lock, repr=False)
 
     def of(self, chain: int) -> Sheet:
         """The sheet of a chain."""
         return self.each[chain % len(self.each)]
-
-    def count(self, rows: int) -> None:
-        """Chains ask from several threads."""
-        with self._counting:
-            self.touched += rows
 
 
 SHEET = struct(Sheet, MATRIX, COLUMN, COLUMN, COLUMN, INTEGERS, COLUMN, COLUMN)

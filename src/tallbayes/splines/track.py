@@ -12,14 +12,16 @@ rows on two cores, and 6.4 ms with kept columns.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled, exp_negative
-from tallbayes.rows.passes import CHUNK
-from tallbayes.rows.threads import over_blocks
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.passes import CHUNK, LENGTH, in_order
+from tallbayes.rows.protocol import Count
 from tallbayes.splines.basis import COLUMNS, DEGREE, MOST, VARIABLE, WIDTH, fill
 
 Array = NDArray[np.float64]
@@ -58,68 +60,65 @@ class Terms(NamedTuple):
         return self.constant == 0.0 and self.growth.size == 0
 
 
-class SplineTrack:
-    """Follows chains; `value` (chains,) is the log-likelihood where they are.
+@dataclass
+class SplineTrail:
+    """Where chains are: plain arrays, which can be saved."""
 
-    Kept columns are not part of what is pickled: whether a column is kept changes no number.
+    eta: list[Array]  # of each chain, every row's linear predictor
+    value: Array  # (chains,) the log-likelihood
+
+
+class SplineTrack:
+    """Follows chains of splines with so many bases at most; it lives with the rows.
+
+    Columns are kept in so many bytes of memory. Whether a column is kept changes no number.
     """
 
-    def __init__(self, size: int, chains: int, bases: int, memory: float) -> None:
-        self._eta, self._there = ([np.zeros(size) for _ in range(chains)] for _ in range(2))
-        self._room = int(min(memory / (8 * size), KEPT * bases * chains))
-        self.value = np.zeros(chains)
-        self._keep_nothing()
-
-    def _keep_nothing(self) -> None:
-        self._store = np.empty((self._room, self._eta[0].size))
+    def __init__(self, arrays: Arrays, count: Count, bases: int, memory: float) -> None:
+        self._arrays, self._count, self._bases, self._memory = arrays, count, bases, memory
+        self._there: list[Array] = []  # where each chain was last asked for
+        self._store = np.empty((0, arrays.size))
         self._slots: dict[bytes, int] = {}  # in the order of use
-        self._free = list(range(self._room))
+        self._free: list[int] = []
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What the next step needs."""
-        return {"_eta": self._eta, "value": self.value, "_room": self._room}
+    def start(self, chains: int) -> SplineTrail:
+        """Room for so many chains, each of which has to `enter`."""
+        return SplineTrail([np.zeros(self._arrays.size) for _ in range(chains)], np.zeros(chains))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """The same, with no columns kept."""
-        self.__dict__.update(state)
-        self._there = [np.empty_like(eta) for eta in self._eta]
-        self._keep_nothing()
-
-    def enter(self, rows: Any, chain: int, coefficients: Array, bases: Array) -> None:
+    def enter(self, trail: SplineTrail, chain: int, coefficients: Array, bases: Array) -> None:
         """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
-        self._eta[chain][:] = 0.0
-        self.accept(chain, self.at(rows, chain, Terms(float(coefficients[0]), bases, coefficients[1:])))
+        trail.eta[chain][:] = 0.0
+        terms = Terms(float(coefficients[0]), bases, coefficients[1:])
+        self.accept(trail, chain, self.at(trail, chain, terms))
 
-    def at(self, rows: Any, chain: int, terms: Terms) -> float:
+    def at(self, trail: SplineTrail, chain: int, terms: Terms) -> float:
         """Log-likelihood of a chain that moves by some terms."""
+        self._make_room(len(trail.eta))
         constant, bases, growth = terms
         slots, fresh = np.full(growth.size, -1), np.zeros(growth.size, bool)
         used: set[int] = set()
         for t, basis in enumerate(bases if _worth_keeping(bases) else ()):
             slots[t], fresh[t] = self._find(basis.tobytes(), used)
             used.add(int(slots[t]))
-        # The rows are MemoryRows, which make their tracks themselves and so come after this file.
-        sums = np.empty(rows._blocks)
-        data = (
-            COLUMNS.addresses,
-            rows._x,
-            rows._y,
-            self._eta[chain],
-            self._there[chain],
-            constant,
-            np.ascontiguousarray(bases),
-            growth,
-            slots,
-            fresh,
-        )
-        rows.count(rows.size)
-        over_blocks(moved_spline, rows._blocks, *data, self._store, rows._length, sums, evaluations=rows.size)
-        return float(sums.sum())
+        arrays, sums = self._arrays, np.empty(self._arrays.blocks)
+        data = (COLUMNS.addresses, arrays.x, arrays.y, trail.eta[chain], self._there[chain], constant)
+        moved = (np.ascontiguousarray(bases), growth, slots, fresh, self._store)
+        self._count(arrays.size, 1)
+        arrays.over_blocks(moved_spline, *data, *moved, LENGTH, sums)
+        return float(in_order(sums))
 
-    def accept(self, chain: int, value: float) -> None:
+    def accept(self, trail: SplineTrail, chain: int, value: float) -> None:
         """The chain went where it was last asked for."""
-        self._eta[chain], self._there[chain] = self._there[chain], self._eta[chain]
-        self.value[chain] = value
+        trail.eta[chain], self._there[chain] = self._there[chain], trail.eta[chain]
+        trail.value[chain] = value
+
+    def _make_room(self, chains: int) -> None:
+        """For what is proposed to chains, and for columns of their bases."""
+        if len(self._there) < chains:
+            size = self._arrays.size
+            self._there = [np.empty(size) for _ in range(chains)]
+            room = int(min(self._memory / (8 * size), KEPT * self._bases * chains))
+            self._store, self._slots, self._free = np.empty((room, size)), {}, list(range(room))
 
     def _find(self, key: bytes, used: set[int]) -> tuple[int, bool]:
         """The slot of a basis, and whether its column has still to be computed; -1 if there is no room for it."""

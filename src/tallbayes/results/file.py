@@ -1,0 +1,121 @@
+"""Files of results: how a fit is saved and loaded, and that a file is written whole or not at all.
+
+A saved fit is one netCDF file: the datasets posterior and sample_stats, others that its kind has, such as
+constant_data of groups, and all the rest as JSON in an attribute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tallbayes import families
+from tallbayes.data.formula import Formula
+from tallbayes.results.fit import Fit
+from tallbayes.rows.calibration import Calibration
+
+FORMAT_VERSION = 1
+ATTRIBUTE = "tallbayes"
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if no file can be written at `path`: better before sampling than after.
+
+    >>> check_writable("nowhere/fit.nc")
+    Traceback (most recent call last):
+    FileNotFoundError: cannot write 'nowhere/fit.nc': there is no folder 'nowhere'; create it first
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"cannot write '{path}': it is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write '{path}': there is no folder '{path.parent}'; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise PermissionError(
+            f"cannot write '{path}': the folder '{path.parent}' takes no new files ({error.strerror})"
+        ) from error
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Where to write instead: it replaces what stands at `path` only when it is complete."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """What `Fit.save` does."""
+    check_writable(path)
+    state = {
+        "format": FORMAT_VERSION,
+        "kind": fit.kind,
+        "stats": fit.stats,
+        "formula": None if fit.formula is None else fit.formula.to_json(),
+        "family": families.to_json(fit.family),
+        "offset": fit.offset,
+        "has_offset": fit.has_offset,
+        "calibration": None if fit._calibration is None else [part.tolist() for part in fit._calibration],
+    }
+    tree = fit.to_arviz()
+    tree.attrs[ATTRIBUTE] = json.dumps(state, default=lambda number: number.item())
+    with replacing(path) as partial:
+        tree.to_netcdf(partial, engine="h5netcdf")
+
+
+def load(path: str | os.PathLike[str]) -> Fit:
+    """Read a fit that `Fit.save` wrote.
+
+    >>> load("no_such_file.nc")
+    Traceback (most recent call last):
+    FileNotFoundError: no such file: 'no_such_file.nc'
+    """
+    import h5netcdf
+    import xarray as xr
+
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"no such file: {path!r}")
+    try:
+        with h5netcdf.File(path, "r") as file:
+            saved = file.attrs.get(ATTRIBUTE)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise ValueError(f"{path!r} is not a netCDF file in HDF5 format: {error}") from error
+    if saved is None:
+        raise ValueError(f"{path!r} was not written by tallbayes; load takes what fit.save wrote")
+    state = json.loads(saved)
+    if state["format"] != FORMAT_VERSION:
+        raise ValueError(
+            f"{path!r} has format {state['format']}, but this version of tallbayes reads {FORMAT_VERSION}; "
+            "load it with the version that wrote it"
+        )
+    kind = Fit.kinds.get(state.get("kind", Fit.kind))  # files of regressions had no kind at first
+    if kind is None:
+        raise ValueError(f"{path!r} holds a fit of kind {state['kind']!r}; load it with the version that wrote it")
+    with xr.open_datatree(path, engine="h5netcdf") as opened:
+        tree = opened.load()
+    parts: dict[str, Any] = {
+        argument: tree[name].to_dataset() for argument, name in kind.datasets.items() if name in tree.children
+    }
+    parts |= {name: state[name] for name in ("stats", "offset", "has_offset")}
+    parts["formula"] = None if state["formula"] is None else Formula.from_json(state["formula"])
+    parts["family"] = families.resolve(state["family"])
+    if state.get("calibration") is not None:
+        parts["calibration"] = Calibration(*map(np.array, state["calibration"]))
+    return kind(**parts)

@@ -1,0 +1,189 @@
+"""The arrays behind the door, in blocks of a fixed length: what tasks are given to work on, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.families import Tag
+from tallbayes.families.terms import no_family
+from tallbayes.rows import passes
+from tallbayes.rows.passes import LENGTH, in_order, joined_groups
+from tallbayes.rows.threads import over_blocks
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+NONE: Array = np.empty(0)  # weights or offsets that are absent: compiled loops have one signature
+
+
+class Outcomes(NamedTuple):
+    """The sum of w_i y_i eta_i as a function of the parameters: all that a canonical family needs of the outcomes.
+
+    It is the part of the log-likelihood that is linear in them (`families/terms.py`), and needs no pass.
+    """
+
+    slopes: Array  # (width,)
+    constant: float
+
+    @classmethod
+    def of(cls, groups: int, slopes: Array, constants: Array, numbers: Integers, by_group: Array) -> Outcomes:
+        """From the sums of blocks."""
+        found = in_order(slopes)
+        if groups:
+            found = np.concatenate([found, joined_groups(groups, numbers, by_group)[0], [0.0]])
+        return cls(found, float(in_order(constants)[0]))
+
+    def linear(self, family: Tag, params: Array) -> Array:
+        """Its value for each parameter vector; zero where the family is not canonical."""
+        # Not `params @ slopes`: BLAS adds up a vector in an order that depends on its place among the others.
+        return (params * self.slopes).sum(1) + self.constant if family.canonical else np.zeros(len(params))
+
+    def slope(self, family: Tag) -> Array:
+        """Its gradient."""
+        return self.slopes if family.canonical else np.zeros(self.slopes.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """x (p, n) with one contiguous run a column, outcomes, and what else is known of each row.
+
+    Rows may come in groups, with an effect each: `codes` has their numbers, in ascending order, so that a group's rows
+    are contiguous. A parameter vector is then (coefficients, effects, log of the effects' sd); the last makes it the
+    whole state of a chain, and does not touch the rows.
+    """
+
+    x: Array
+    y: Array
+    weights: Array  # empty: each row counts once
+    offset: Array  # empty: nothing is added to the linear predictor
+    strata: Mapping[str, NDArray[np.int64]]  # by name, the level of each row
+    codes: NDArray[np.int32]  # empty: no groups
+    groups: int
+
+    @classmethod
+    def of(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        weights: ArrayLike | None,
+        offset: ArrayLike | None,
+        strata: Mapping[str, ArrayLike],
+        group: str | None,
+        groups: int,
+    ) -> Arrays:
+        """What was given, as compiled loops want it: they know arrays that may be written to only."""
+        columns, outcomes = (np.require(part, float, ["C", "W"]) for part in (x, y))
+        size = columns.shape[1]
+        own, added = (NONE if part is None else np.require(part, float, ["C", "W"]) for part in (weights, offset))
+        kept = {name: np.ascontiguousarray(codes, dtype=np.int64) for name, codes in strata.items()}
+        for name, values in [("y", outcomes), ("weights", own), ("offset", added), *kept.items()]:
+            if values is not NONE and values.shape != (size,):
+                raise ValueError(f"{name} has shape {values.shape}, but there are {size} rows")
+        codes = np.empty(0, np.int32) if group is None else kept[group].astype(np.int32)
+        if (np.diff(codes) < 0).any():
+            raise ValueError("rows must be sorted by their group")
+        return cls(columns, outcomes, own, added, kept, codes, groups)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.y.size
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the design."""
+        return len(self.x)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.size // LENGTH)
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.columns + (self.groups + 1 if self.groups else 0)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each group's rows begin, and where the last ends."""
+        return np.searchsorted(self.codes, np.arange(self.groups + 1))
+
+    @property
+    def own(self) -> Array:
+        """The weight of each row."""
+        return self.weights if self.weights.size else np.ones(self.size)
+
+    def take(self, chosen: Integers) -> Arrays:
+        """Some of the rows, in this order."""
+        weights, offset = (part[chosen] if part.size else part for part in (self.weights, self.offset))
+        codes = self.codes[chosen] if self.codes.size else self.codes
+        strata = {name: level[chosen] for name, level in self.strata.items()}
+        return Arrays(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata, codes, self.groups)
+
+    def reweighted(self, weights: Array) -> Arrays:
+        """The same rows with other weights; none if all of them are one."""
+        return replace(self, weights=NONE if (weights == 1).all() else weights)
+
+    def over_blocks(self, function: Callable[..., Any], *arguments: Any, looks: int = 1) -> None:
+        """function(*arguments, begin, end) for runs of blocks that together are all; each row is looked at so often."""
+        over_blocks(function, self.blocks, *arguments, evaluations=self.size * looks)
+
+    def stratum(self, by: str) -> Integers:
+        """The level of each row in a column kept with the rows, or in "outcome"."""
+        if by == "outcome":
+            return self.y.astype(np.intp)
+        if by not in self.strata:
+            raise ValueError(f"no stratum {by!r} is kept with the rows; there are {['outcome', *self.strata]}")
+        return self.strata[by]
+
+    def vectors(self, params: ArrayLike) -> Array:
+        """Parameter vectors as rows of a contiguous array; compiled loops do not check their width."""
+        params = np.array(np.atleast_2d(params), dtype=float, order="C")
+        if params.shape[1] != self.width:
+            raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {self.width}")
+        return params
+
+    def predictors(self, params: Array) -> Array:
+        """Linear predictors (k, n) of parameter vectors (k, width)."""
+        eta = np.empty((len(params), self.size))
+        data = (no_family(), self.x, self.offset, self.codes, params, LENGTH, eta)
+        self.over_blocks(passes.predictors, *data, looks=len(params))
+        return eta
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """The part of the log-likelihood that is linear in the parameters."""
+        return Outcomes.of(self.groups, *self.outcome_sums())
+
+    def outcome_sums(self) -> tuple[Array, Array, Integers, Array]:
+        """By blocks: products of the weighted outcomes with columns and with the offset, and their sums by group."""
+        weighted = self.y * self.weights if self.weights.size else self.y
+        slopes, constants = np.zeros((self.blocks, self.columns)), np.zeros((self.blocks, 1))
+        self.over_blocks(passes.products, self.x, weighted, LENGTH, slopes)
+        if self.offset.size:
+            self.over_blocks(passes.products, self.offset[None], weighted, LENGTH, constants)
+        return slopes, constants, *self.group_sums(weighted)
+
+    def group_sums(self, *values: Array) -> tuple[Integers, Array]:
+        """Sums of values of each row: what blocks have of groups, in the order of blocks, after the groups' numbers."""
+        place, size = self.codes + np.arange(self.codes.size) // LENGTH, self.groups + self.blocks
+        return self.by_group(np.array([np.bincount(place, each[: place.size], size) for each in values], dtype=float).T)
+
+    def by_group(self, found: Array) -> tuple[Integers, Array]:
+        """(groups + blocks, ...) -> what blocks have of groups, in the order of blocks, after these groups' numbers.
+
+        Since codes ascend, the part of group g in block b had place g + b to itself.
+        """
+        numbers, places = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+        for block in range(self.blocks if self.groups else 0):
+            own = self.codes[block * LENGTH : (block + 1) * LENGTH]
+            numbers.append(np.arange(own[0], own[-1] + 1))
+            places.append(numbers[-1] + block)
+        return np.concatenate(numbers), found[np.concatenate(places)]
