@@ -4,13 +4,17 @@ VENV := .venv
 RUN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: demo test test-targets test-long docs bench bench-peers lint clean
+.PHONY: demo test fast-tests test-targets test-long docs bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
 
+# Lint and types are checked while the tests' first step compiles, on one core.
+test: $(VENV)/ready
+	$(MAKE) --jobs=2 lint fast-tests
+
 # Files in their own order: short examples come last, so that no worker is left with a long file at the end.
-test: lint
+fast-tests: $(VENV)/ready
 	$(RUN)/python -m pytest -m "not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-targets: $(VENV)/ready

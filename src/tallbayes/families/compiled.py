@@ -14,10 +14,12 @@ from typing import Any
 import numba
 import numpy as np
 from numba import extending, njit, types
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
@@ -65,25 +67,29 @@ def inside(**options: Any) -> Callable[[Function], Compiled]:
 
 
 _FUNCTIONS: Any = BaseFunction
+_CACHE: Any = FunctionCache
 _FIND = _FUNCTIONS.get_call_type
 _TYPES: dict[Any, Any] = {}  # signatures by function, context and types of arguments
 
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """For compiling: types that numba has found before are looked up, and no garbage is collected.
+    """For compiling, or reading what was compiled: types that numba has found before are looked up, no garbage is
+    collected, and what is on disk is just read.
 
     For every `a * b` numba tries all that a star may mean, for strings and lists too, before it comes to numbers.
-    Python's garbage collector goes through all that numba builds, time and again, for nothing.
+    Python's garbage collector goes through all that numba builds, time and again, for nothing. And before it looks
+    at the disk numba imports all that it might need to compile.
     """
     with global_compiler_lock:  # one thread at a time, as numba has it
-        on, before = gc.isenabled(), _FUNCTIONS.get_call_type
+        on, before = gc.isenabled(), (_FUNCTIONS.get_call_type, _CACHE.load_overload)
         gc.disable()
-        _FUNCTIONS.get_call_type = _remembered if _known() else before
+        if _known():
+            _FUNCTIONS.get_call_type, _CACHE.load_overload = _remembered, _read
         try:
             yield
         finally:
-            _FUNCTIONS.get_call_type = before
+            _FUNCTIONS.get_call_type, _CACHE.load_overload = before
             if on:
                 gc.enable()
 
@@ -103,6 +109,13 @@ def _remembered(function: Any, context: Any, arguments: Any, named: Any) -> Any:
         if not named and function.get_impl_key(found) is function.typing_key:
             _TYPES[key] = found
     return found
+
+
+def _read(cache: Any, signature: Any, context: Any) -> Any:
+    """What was compiled for a signature, if it is on disk; it needs numba's runtime, and nothing else of numba."""
+    rtsys.initialize(context)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, context)
 
 
 class _Compiled(CPUDispatcher):

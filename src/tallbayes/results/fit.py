@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 from html import escape
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
+from tallbayes.results.datasets import Given, dataset, sizes
 from tallbayes.results.predict import GroupEffects, as_table, check_interval, evenly_spaced, offsets, predict
 from tallbayes.results.story import enumerated, number, story
 from tallbayes.rows.calibration import Calibration
@@ -59,53 +59,47 @@ class Fit:
     kind: ClassVar[str] = "regression"
     datasets: ClassVar[dict[str, str]] = DRAWS | {"groups": "constant_data"}  # by argument, their names in a file
 
+    posterior: xr.Dataset = dataset()
+    sample_stats: xr.Dataset = dataset()
+    groups: xr.Dataset | None = dataset()
+
     def __init_subclass__(cls) -> None:
         Fit.kinds[cls.kind] = cls
 
     def __init__(
         self,
         *,
-        posterior: xr.Dataset,
-        sample_stats: xr.Dataset,
+        posterior: Given,
+        sample_stats: Given,
         stats: dict[str, Any],
         formula: Formula | None = None,
         family: Family = BERNOULLI,
         offset: str | None = None,
         has_offset: bool = False,
-        groups: xr.Dataset | None = None,
+        groups: Given | None = None,
         calibration: Calibration | None = None,
     ) -> None:
-        if posterior.sizes["chain"] * posterior.sizes["draw"] == 0:
+        lengths = sizes(posterior)
+        if lengths["chain"] * lengths["draw"] == 0:
             raise ValueError("a fit needs at least one draw, but the posterior has none")
-        made_by = {"inference_library": "tallbayes", "inference_library_version": version("tallbayes")}
-        self.posterior = posterior.assign_attrs({**made_by, **posterior.attrs})
-        self.sample_stats = sample_stats.assign_attrs({**made_by, **sample_stats.attrs})
+        self.posterior, self.sample_stats, self.groups = posterior, sample_stats, groups
         self.stats = stats
         self.formula = formula
         self.family = family
         self.offset = offset
         self.has_offset = has_offset or offset is not None
-        self.groups = None if groups is None else groups.assign_attrs({**made_by, **groups.attrs})
         self._calibration = calibration
 
     @classmethod
     def of(cls, result: Result) -> Self:
         """The fit that a model's result is made into."""
-        import xarray as xr
-
         variables, coordinates = result.posterior
         axes = ("chain", "draw")
         shape = np.shape(next(iter(variables.values()))[1])
         index = {axis: np.arange(size) for axis, size in zip(axes, shape, strict=False)}
-        parts: dict[str, Any] = {
-            name: xr.Dataset(*value) if name in cls.datasets else value for name, value in result.others.items()
-        }
-        return cls(
-            posterior=xr.Dataset(variables, index | coordinates),
-            sample_stats=xr.Dataset({name: (axes, values) for name, values in result.sample_stats.items()}, index),
-            stats=result.stats,
-            **parts,
-        )
+        known = {name: (axes, values) for name, values in result.sample_stats.items()}
+        draws: dict[str, Given] = {"posterior": (variables, index | coordinates), "sample_stats": (known, index)}
+        return cls(**draws, stats=result.stats, **result.others)
 
     @property
     def coefficients(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from tallbayes.models.model import Result, Sampled
+from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.example import example
 from tallbayes.results.fit import DRAWS, Fit
 from tallbayes.results.predict import as_table, check_interval, evenly_spaced, summarise
@@ -65,7 +66,10 @@ class MARSFit(Fit):
     kind: ClassVar[str] = "mars"
     datasets: ClassVar[dict[str, str]] = DRAWS | {"splines": "splines", "table": "constant_data"}
 
-    def __init__(self, *, splines: xr.Dataset, table: xr.Dataset, **parts: Any) -> None:
+    splines: xr.Dataset = dataset()
+    table: xr.Dataset = dataset()
+
+    def __init__(self, *, splines: Given, table: Given, **parts: Any) -> None:
         super().__init__(**parts)
         self.splines, self.table = splines, table
 
