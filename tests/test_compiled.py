@@ -2,6 +2,8 @@
 
 import gc
 import math
+import subprocess
+import sys
 from decimal import Decimal, localcontext
 
 import numba
@@ -223,6 +225,26 @@ def test_compiles_without_a_cache_folder(monkeypatch):
 
 def test_uses_the_cache_where_there_is_one():
     assert exp_all.stats.cache_path is not None
+
+
+FIRST_FIT = """
+import sys
+import numpy as np
+import tallbayes as tb
+X, y = np.ones((500, 1)), np.arange(500) % 3 == 0
+tb.sample(tb.GLM.from_arrays(X, y), draws=20, chains=1, seed=1, progress=False)
+print(*(name for name in ("numba.np.linalg", "numba.typed.typedlist", "pandas", "xarray") if name in sys.modules))
+"""
+
+
+def test_what_was_compiled_is_read_without_the_compiler():
+    """Nor do draws need pandas or xarray: a process that only fits starts quickly."""
+    for _ in range(2):  # the first may still have to compile
+        done = subprocess.run([sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        if not done.stdout.strip():
+            break
+    assert done.stdout.strip() == ""
 
 
 @pytest.mark.parametrize("known", [True, False])
