@@ -45,9 +45,9 @@ def splines():
 tasks = {
     "pass, 4 vectors": (lambda: loans.log_likelihood(four), 20),
     "pass with derivatives": (lambda: loans.derivatives(theta), 20),
-    "loans by auto, 4 x 10,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(X, y), "auto", 10_000, **quiet), 4),
+    "loans by auto, 4 x 10,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(X, y), draws=10_000, **quiet), 4),
     "groups, 4 x 500 draws": (lambda: tb.fit("y ~ x + (1 | g)", groups, draws=500, **quiet), 2),
-    "100 columns, 4 x 1,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(wide, event), "auto", 1_000, **quiet), 2),
+    "100 columns, 4 x 1,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(wide, event), draws=1_000, **quiet), 2),
     "splines, 2 x 20 draws": (splines, 1),
 }
 for name, (task, times) in tasks.items():

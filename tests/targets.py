@@ -27,9 +27,11 @@ FILES = ["compiled", "families", "rows", "mode", "group_mode", "remainders", "ur
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(usage="%(prog)s [--targets NAME,NAME] [options of pytest]")
+    parser = argparse.ArgumentParser(usage="%(prog)s [--targets NAME,NAME] [--all] [options of pytest]")
     parser.add_argument("--targets", default="generic,haswell,skylake-avx512", help="of " + ", ".join(TARGETS))
+    parser.add_argument("--all", action="store_true", help="all tests; with -m long, all long ones")
     given, options = parser.parse_known_args()
+    files = [] if given.all else [f"tests/test_{name}.py" for name in FILES]
     host = llvm.get_host_cpu_features()
     absent, failed = {name for name, here in host.items() if not here}, []
     for target in given.targets.split(","):
@@ -41,7 +43,7 @@ def main() -> int:
         print(f"== {target}, {kind}, on {llvm.get_host_cpu_name()}", flush=True)
         # Numba would add all that this machine has to a target; this only takes away what would crash here.
         chosen = {"NUMBA_CPU_NAME": target, "NUMBA_CPU_FEATURES": ",".join(f"-{name}" for name in sorted(absent))}
-        files, began = [f"tests/test_{name}.py" for name in FILES], time.monotonic()
+        began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-m", "not long", *options, *files], env=os.environ | chosen
         )
