@@ -392,7 +392,7 @@ class _LooksTwice(ReversibleJumpKernel):
     """Looks at all rows once more than it counts decisions."""
 
     def _decide(self, chain: int, found: Any, full: Any, *arguments: Any) -> bool:
-        self._track.at(full, chain, found.terms)
+        self.track.at(full, chain, found.terms)
         return super()._decide(chain, found, full, *arguments)
 
 

@@ -403,7 +403,7 @@ def test_honest_counts():
     assert rows.touched == 14 * 1500 + 80
     rows.pilot(20, rng)
     rows.reduce(Largest())
-    rows.sample(30, rng, measure=Fitted(Bernoulli(), theta[0]))
+    rows.sample(30, rng, measure=Fitted(Bernoulli(), theta[0], 0.5))
     assert rows.touched == 16 * 1500 + 80 + 20
     assert rows.passes == 9
     rows.count(5)
@@ -519,13 +519,23 @@ def test_the_linear_part(weighted, offset):
     assert (MemoryRows(**given).outcomes.linear(Bernoulli("probit").tag, params) == 0).all()
 
 
+def test_all_cases_are_kept_without_a_stratum_too():
+    rows = MemoryRows(np.ones((1, 1_000)), np.arange(1_000) % 10 == 0)
+    part = rows.sample(50, np.random.default_rng(1), cases=True)
+    assert part.size == 150
+    found = part.reduce(Levels("outcome"))
+    assert found[1] == (100, 100.0, 100.0)
+    assert found[0].rows == 50
+    assert found[0].weight == pytest.approx(900.0)
+
+
 def test_fitted_outcomes():
     given, rng = data(700, 2, weighted=True, offset=True)
     theta, rows = rng.normal(size=2), MemoryRows(**given)
     eta = theta @ given["x"] + given["offset"]
     for family, mean in [(Poisson(), np.exp(eta)), (Binomial("m", "probit"), stats.norm.cdf(eta))]:
         average = np.average(mean, weights=given["weights"])
-        assert Fitted(family, theta).of(rows.arrays) == pytest.approx(mean + DEFENSIVE * average, rel=1e-12)
+        assert Fitted(family, theta, average).of(rows.arrays) == pytest.approx(mean + DEFENSIVE * average, rel=1e-12)
 
 
 # Pilots

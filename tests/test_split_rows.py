@@ -19,7 +19,9 @@ from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.calibration import by_predictor
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.tasks import (
+    Fitted,
     GroupTotals,
     Largest,
     Levels,
@@ -93,6 +95,19 @@ def test_sums_have_the_same_bits_whoever_holds_which_blocks(split, grouped, weig
     # Rows are sorted by their predictors in one sum for each reader: to rounding.
     for one, other in zip(by_predictor(rows, params[0]), by_predictor(parted, params[0]), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("grouped", [False, True], ids=["plain", "groups"])
+def test_measures_of_rows_do_not_depend_on_who_holds_them(split, grouped):
+    """Or else rows would be drawn in other proportions."""
+    rows = rows_of(grouped, True, False)
+    theta, parted = np.random.default_rng(4).normal(size=rows.width) / 4, SplitRows(rows, SPLITS[split])
+    p, measures = rows.width, [Fitted(Bernoulli(), theta, 0.2)]
+    measures += [] if grouped else [RemainderBounds(Bernoulli().tag, theta, np.eye(p) / 100, 5.0)]
+    for measure in measures:
+        found = np.concatenate([measure.of(part) for part in parted.parts])
+        np.testing.assert_array_equal(measure.of(rows.arrays), found)
 
 
 METHODS = [tb.MH(), tb.MH("one-at-a-time"), tb.TwoStage(), tb.Thinned()]

@@ -286,6 +286,13 @@ def test_more_than_there_is(chosen, message, models):
         build(chosen, model, mode, np.random.default_rng(18))
 
 
+def test_case_control_needs_outcomes_of_zero():
+    rng = np.random.default_rng(1)
+    model = GLM("y ~ x", {"x": rng.normal(size=50), "y": rng.integers(1, 5, 50)}, "poisson")
+    with pytest.raises(ValueError, match="draws rows with outcome 0, and there are none"):
+        build(CaseControl(5), model, find_mode(model, rng), rng)
+
+
 def test_case_control_with_small_weights():
     rng = np.random.default_rng(19)
     data = {"x": rng.normal(size=200), "y": np.arange(200) % 2, "w": np.full(200, 0.1)}

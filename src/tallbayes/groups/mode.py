@@ -28,7 +28,7 @@ from tallbayes.models.mode import (
     warn_of_separation,
     with_pilot,
 )
-from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
@@ -181,7 +181,7 @@ def log_prior_of_scales(model: Hierarchical, scales: Array) -> Array:
     return np.asarray(model.group_prior.log_density(np.exp(scales)) + scales)
 
 
-def _look(model: Hierarchical, rows: MemoryRows, tau: float, theta: Array) -> tuple[float, Derivatives]:
+def _look(model: Hierarchical, rows: Rows, tau: float, theta: Array) -> tuple[float, Derivatives]:
     found = rows.reduce(LogLikelihoodDerivatives(model.family.tag), theta)
     beta, effects = theta[: len(model.coefficients)], theta[len(model.coefficients) : -1]
     return float(found.value[0] + model.prior.log_density(beta) - 0.5 * (effects**2).sum() / tau**2), found

@@ -19,7 +19,7 @@ from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior
-from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import RowsAtHand
 
 Array = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class Hierarchical(GLM):
         self.seconds["design"] += phases.seconds["design"]
         return self
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
+    def part(self, rows: RowsAtHand, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """See `GLM.part`; the effects' sd is in all parts, so that the density of its log gets the same power."""
         assert groups is not None
         model = super().part(rows, share)

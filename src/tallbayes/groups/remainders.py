@@ -148,7 +148,8 @@ class GroupRemainders:
         self, arrays: Arrays, count: Count, family: Tag, theta: Array, shares: Array, sd: Array, factor: Array
     ) -> None:
         count(3 * arrays.size, 1)
-        self._arrays, self._terms, self._shares, self._sd, self._factor = arrays, family.terms, shares, sd, factor
+        self._arrays, self._count, self._terms = arrays, count, family.terms
+        self._shares, self._sd, self._factor = shares, sd, factor
         self._eta, self._squares = arrays.predictors(theta[None])[0], np.zeros(arrays.size)
         found = np.zeros((sd.size + arrays.blocks, arrays.columns + 1))
         arrays.over_blocks(
@@ -202,6 +203,7 @@ class GroupRemainders:
         (first, second), values = np.empty((2, rows.size)), np.empty(self._sd.size)
         starts = np.searchsorted(rows, arrays.starts)
         _derivatives(self._terms, part.y, eta, part.weights, starts, first, second, values)
+        self._count(rows.size)
         always = Always(part.x, part.y, part.weights, eta, first, second, values, starts)
         every = int(np.count_nonzero(chosen | (weighted > 0)))
         return Split(drawn, totals, always, every, float(weighted[~chosen].sum()))
@@ -215,6 +217,7 @@ class GroupRemainders:
         seen = self._seen(rows)
         away = (seen.x - self._shares[seen.groups]) @ self._factor @ directions[:, :-1].T
         wide, radius, sd = wide[seen.groups], radius[seen.groups], self._sd[seen.groups]
+        self._count(rows.size * points)
         moves = radius[:, None] * (wide[:, None] * away + np.outer(sd, directions[:, -1]))
         return float(largest_excess(self._terms, seen.y, seen.eta, bounds[rows] * radius**3, moves, 1.0))
 
@@ -223,6 +226,7 @@ class GroupRemainders:
         none = np.zeros(self._sd.size)
         measure = self._weighted(self._bounds(none + 1, none, none + 3))  # |f'''| a^3, up to a factor
         rows, scale = systematic(np.arange(measure.size), measure, size, rng)
+        self._count(rows.size)
         seen = self._seen(rows)
         return seen._replace(weights=seen.weights * scale)
 

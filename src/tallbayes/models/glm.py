@@ -21,6 +21,7 @@ from tallbayes.models.priors import AnyPrior, Prior
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
 from tallbayes.rows.track import Track
 
@@ -190,7 +191,7 @@ class GLM:
         columns = Columns(x, y, weights, offset, codes)
         if keep.size < y.size or group is not None:
             columns = columns.take(keep)
-        self.rows = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
+        self.rows: RowsAtHand = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -226,7 +227,7 @@ class GLM:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         return {"beta": (("chain", "draw", "coefficient"), theta)}, {"coefficient": list(self.coefficients)}
 
-    def part(self, rows: MemoryRows, share: float, groups: NDArray[np.intp] | None = None) -> Self:
+    def part(self, rows: RowsAtHand, share: float, groups: NDArray[np.intp] | None = None) -> Self:
         """The same model of some of the rows, and of some of the groups if there are any, with a share of the prior.
 
         That is the prior to the power `share`, so that the posteriors of all parts multiply to that of the whole.

@@ -27,7 +27,7 @@ from scipy.linalg import cho_factor, cho_solve
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
-from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
@@ -282,7 +282,7 @@ def _factor(precision: Array) -> Array:
     return np.asarray(scale[:, None] * np.linalg.inv(root).T)
 
 
-def with_pilot(model: GLM, rng: np.random.Generator) -> list[MemoryRows]:
+def with_pilot(model: GLM, rng: np.random.Generator) -> list[Rows]:
     """The rows on which to climb, one after the other: a subsample first, where there are many."""
     return [model.rows.pilot(2 * PILOT_ROWS, rng), model.rows] if model.rows.size > 4 * PILOT_ROWS else [model.rows]
 

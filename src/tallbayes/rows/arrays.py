@@ -152,6 +152,7 @@ class Arrays:
 
     def predictors(self, params: Array) -> Array:
         """Linear predictors (k, n) of parameter vectors (k, width)."""
+        params = self.vectors(params)
         eta = np.empty((len(params), self.size))
         data = (no_family(), self.x, self.offset, self.codes, params, LENGTH, eta)
         self.over_blocks(passes.predictors, *data, looks=len(params))

@@ -8,9 +8,8 @@ nearly all rows are alike, and those few with large predictions must not share a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,31 +51,44 @@ class Calibration(NamedTuple):
     upper: Array
 
 
-Predictor = Callable[[Arrays, Array], Array]
+class Predictor(Protocol):
+    """A linear predictor for each row."""
+
+    @property
+    def looks(self) -> int:
+        """How often it looks at a row."""
+
+    def of(self, arrays: Arrays, params: Array) -> Array:
+        """The linear predictor of each row."""
 
 
-def at_theta(arrays: Arrays, params: Array) -> Array:
-    """The linear predictor of each row at the first parameter vector."""
-    return np.asarray(arrays.predictors(params[:1])[0])
+@dataclass(frozen=True)
+class AtTheta:
+    """The linear predictor at the first parameter vector."""
+
+    looks = 1
+
+    def of(self, arrays: Arrays, params: Array) -> Array:
+        """See `Predictor`."""
+        return np.asarray(arrays.predictors(params[:1])[0])
 
 
+@dataclass(frozen=True)
 class _ByPredictor:
-    """Rows are looked at by their linear predictors."""
+    predictor: Predictor
 
     def looks(self, params: Array) -> int:
         """See `Task`."""
-        return 1
+        return self.predictor.looks
 
 
 @dataclass(frozen=True)
 class Reach(_ByPredictor):
-    """The smallest and the largest linear predictor, which `predictor` gives for arrays and parameters."""
-
-    predictor: Predictor
+    """The smallest and the largest linear predictor."""
 
     def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
         """See `Task`."""
-        eta = self.predictor(arrays, params)
+        eta = self.predictor.of(arrays, params)
         return (np.array([[eta.min(), eta.max()]]),)
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> tuple[float, float]:
@@ -86,16 +98,19 @@ class Reach(_ByPredictor):
 
 @dataclass(frozen=True)
 class Sorted(_ByPredictor):
-    """Rows sorted into cells of equal width by their linear predictor, from `low` to `high`."""
+    """Rows sorted into cells of equal width by their linear predictor, from `low` to `high`.
 
-    predictor: Predictor
+    A part is what all of some rows come to, not a block of them, because cells are many: the last bits of sums may
+    depend on who holds which rows. Only figures are made of them.
+    """
+
     low: float
     high: float
 
     def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
         """See `Task`."""
         found, scale = np.zeros((1, 3, CELLS)), CELLS / max(self.high - self.low, 1e-9)
-        _sort(self.predictor(arrays, params), arrays.y, arrays.weights, self.low, scale, *found[0])
+        _sort(self.predictor.of(arrays, params), arrays.y, arrays.weights, self.low, scale, *found[0])
         return (found,)
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Sums:
@@ -103,7 +118,10 @@ class Sorted(_ByPredictor):
         return Sums(*in_order(parts[0]))
 
 
-def by_predictor(rows: Rows, params: ArrayLike | None, predictor: Predictor = at_theta) -> Sums:
+AT_THETA = AtTheta()
+
+
+def by_predictor(rows: Rows, params: ArrayLike | None, predictor: Predictor = AT_THETA) -> Sums:
     """Weights and outcomes of rows sorted by their linear predictor: at a parameter vector, or another one.
 
     >>> from tallbayes.rows.memory import MemoryRows

@@ -91,7 +91,7 @@ class Rows(Protocol):
 
     @property
     def outcomes(self) -> Outcomes:
-        """What a canonical family needs of the outcomes."""
+        """What a canonical family needs of the outcomes; like the size it is a fact of the rows, and not counted."""
 
     def count(self, rows: int, passes: int = 0) -> None:
         """So many rows have passed the door, by what was kept with them or drawn from them."""
@@ -120,3 +120,6 @@ class RowsAtHand(Rows, Protocol):
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """Something that lives with the rows and is made from their arrays."""
+
+    def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
+        """A quick weighted subsample for first guesses."""

@@ -146,6 +146,7 @@ class Remainders:
         weighted = bounds * arrays.weights if arrays.weights.size else bounds
         always = np.flatnonzero(~(weighted <= most))  # also where it is not a number
         if directions.size:
+            self._count(arrays.size, 1)
             always = np.union1d(always, np.flatnonzero(moved(arrays, directions)))
         rows = np.count_nonzero(weighted) + np.count_nonzero(weighted[always] == 0)
         bounds[always] = weighted[always] = 0.0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import Count, RowsAtHand
 
 Integers = NDArray[np.intp]
 
@@ -28,13 +29,14 @@ MOST_UNITS = 100_000_000  # observations that are told apart where rows stand fo
 class Shard(NamedTuple):
     """A part of the rows."""
 
-    rows: MemoryRows
+    rows: RowsAtHand
     groups: Integers | None = None  # that it has, by their number in the full data
 
 
-def deal(rows: MemoryRows, shards: int, how: str, rng: np.random.Generator) -> list[Shard]:
+def deal(rows: RowsAtHand, shards: int, how: str, rng: np.random.Generator) -> list[Shard]:
     """The rows in so many parts: at random, stratified, or by whole groups.
 
+    >>> from tallbayes.rows.memory import MemoryRows
     >>> rows = MemoryRows(x=np.ones((1, 10)), y=np.arange(10) % 2)
     >>> [shard.rows.size for shard in deal(rows, 3, "random", np.random.default_rng(1))]
     [4, 3, 3]
@@ -54,17 +56,27 @@ def deal(rows: MemoryRows, shards: int, how: str, rng: np.random.Generator) -> l
                 "knows so little of their standard deviation that combining shards goes wrong; use at most "
                 f"{max(1, rows.groups // FEWEST_GROUPS)} shards, or another method"
             )
-        parts = _deal_groups(np.diff(rows.arrays.starts), shards, rng)
-        return [Shard(MemoryRows.of(_of_groups(rows.arrays, part)), part) for part in parts]
-    units = _units(rows.arrays)
+        return rows.keep(_by_groups, shards, rng)
+    return rows.keep(_by_units, shards, how == "stratified", rng)
+
+
+def _by_groups(arrays: Arrays, count: Count, shards: int, rng: np.random.Generator) -> list[Shard]:
+    """Whole groups."""
+    parts = _deal_groups(np.diff(arrays.starts), shards, rng)
+    return [Shard(MemoryRows.of(_of_groups(arrays, part)), part) for part in parts]
+
+
+def _by_units(arrays: Arrays, count: Count, shards: int, stratified: bool, rng: np.random.Generator) -> list[Shard]:
+    """Single observations."""
+    units = _units(arrays)
     if units.size < shards:
         raise ValueError(f"{units.size} observations cannot be dealt to {shards} shards")
     numbers = _at_random(units.size, shards, rng)
-    if how == "stratified":
-        numbers = _stratified(rows.arrays, units, shards, rng)
+    if stratified:
+        numbers = _stratified(arrays, units, shards, rng)
     order = np.argsort(numbers, kind="stable")
     parts = np.split(units[order], np.searchsorted(numbers[order], np.arange(1, shards)))
-    return [Shard(MemoryRows.of(_part(rows.arrays, part))) for part in parts]
+    return [Shard(MemoryRows.of(_part(arrays, part))) for part in parts]
 
 
 def _counted(arrays: Arrays) -> bool:

@@ -65,11 +65,9 @@ def stratified(
     cases: bool,
 ) -> Arrays:
     """Rows drawn in proportion to a measure, from each level of a stratum if there is one; see `MemoryRows.sample`."""
-    if by is None:
-        if isinstance(size, Mapping):
-            raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
-        return _weighed(arrays, *systematic(np.arange(arrays.size), measure, size, rng))
-    parts, codes = [], arrays.stratum(by)
+    if by is None and isinstance(size, Mapping):
+        raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
+    parts, codes = [], np.zeros(arrays.size, np.intp) if by is None else arrays.stratum(by)
     for code in np.unique(codes):
         members = np.flatnonzero(codes == code)
         if cases:

@@ -17,7 +17,7 @@ from tallbayes.rows.protocol import Rows
 Array = NDArray[np.float64]
 Parts = tuple[NDArray[Any], ...]
 
-DEFENSIVE = 0.1  # part of the average that every row's measure gets, so that no weight is out of bounds
+DEFENSIVE = 0.1  # part of the mean outcome that every row's measure gets, so that no weight is out of bounds
 
 
 class Derivatives(NamedTuple):
@@ -207,13 +207,13 @@ def moved(arrays: Arrays, directions: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A measure: the expected outcome at theta, and a part of its average."""
+    """A measure: the expected outcome at theta, and for every row a part of the mean outcome."""
 
     family: Family
     theta: Array
+    outcome: float  # mean of all rows
     looks = 1
 
     def of(self, arrays: Arrays) -> Array:
         """See `Measure`."""
-        mean = self.family.mean(arrays.predictors(self.theta[None])[0])
-        return np.asarray(mean + DEFENSIVE * float(np.average(mean, weights=arrays.own)))
+        return np.asarray(self.family.mean(arrays.predictors(self.theta[None])[0]) + DEFENSIVE * self.outcome)

@@ -19,7 +19,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.mode import AnyMode
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.tasks import Fitted, Levels, LogLikelihood
+from tallbayes.rows.tasks import Fitted, Level, Levels, LogLikelihood
 from tallbayes.rows.track import Track
 
 Array = NDArray[np.float64]
@@ -87,9 +87,11 @@ class CaseControl:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
-        zeros = model.rows.reduce(Levels("outcome"))[0]
-        check_enough(self.size, max(zeros.rows, zeros.weight), "rows with outcome 0")
-        measure = None if self.uniform else Fitted(model.family, mode.theta)
+        levels = model.rows.reduce(Levels("outcome"))
+        if 0 not in levels:
+            raise ValueError("tb.CaseControl draws rows with outcome 0, and there are none; use tb.Subsample")
+        check_enough(self.size, max(levels[0].rows, levels[0].weight), "rows with outcome 0")
+        measure = None if self.uniform else _fitted(model, mode, levels)
         rows = model.rows.sample({0: self.size}, rng, by="outcome", measure=measure)
         return SubsampleSurrogate(rows, model.family.tag, str(self))
 
@@ -118,9 +120,16 @@ class Stratified:
 
     def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
-        measure = None if self.uniform or not self.cases else Fitted(model.family, mode.theta)
+        plain = self.uniform or not self.cases
+        measure = None if plain else _fitted(model, mode, model.rows.reduce(Levels(self.by)))
         rows = model.rows.sample(self.size, rng, by=self.by, measure=measure, cases=self.cases)
         return SubsampleSurrogate(rows, model.family.tag, str(self))
+
+
+def _fitted(model: GLM, mode: AnyMode, levels: dict[int, Level]) -> Fitted:
+    """Rows by their fitted outcome; the levels of any stratum say what the mean outcome is."""
+    outcome, weight = (sum(part) for part in zip(*((one.outcome, one.weight) for one in levels.values()), strict=True))
+    return Fitted(model.family, mode.theta, outcome / weight)
 
 
 def _check_size(size: int) -> None:

@@ -23,6 +23,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
 
@@ -94,7 +95,7 @@ class MARS:
         phases = Phases()
         with phases("design"):
             x, y = self._read(formula, data, names)
-            self.rows = MemoryRows(x, y)
+            self.rows: RowsAtHand = MemoryRows(x, y)
         self.observations, self.most, self.memory = y.size, int(max_bases), memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ different basis once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +21,7 @@ from tallbayes.results.example import example
 from tallbayes.results.fit import DRAWS, Fit
 from tallbayes.results.predict import as_table, check_interval, evenly_spaced, summarise
 from tallbayes.results.story import enumerated
+from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
@@ -40,8 +42,7 @@ GRID, FEW = 60, 10  # points of an effect; values of a variable that are all sho
 SHOWN = 8  # log-odds in a printed fit
 OFTEN = 0.1  # share of draws with the most bases above which their number should have been larger
 EFFECT = ("mean", "lower", "upper", "sd")  # what is known of an effect
-HINGES = (f"{what}_{j}" for what in ("variable", "sign", "knot") for j in (1, 2, 3))
-PARTS = ("degree", *HINGES, "mean", "sd")  # of a basis
+PARTS = ("degree", *(f"{what}_{j}" for what in ("variable", "sign", "knot") for j in (1, 2, 3)), "mean", "sd")
 
 
 class MARSFit(Fit):
@@ -255,6 +256,22 @@ class MARSFit(Fit):
         return f"{super()._repr_html_()}\n{self.importance().round(3).to_html()}"
 
 
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """The mean of some splines, as a predictor of rows."""
+
+    splines: Splines
+
+    @property
+    def looks(self) -> int:
+        """See `Predictor`."""
+        return self.splines.sizes.size
+
+    def of(self, arrays: Arrays, params: Array) -> Array:
+        """See `Predictor`."""
+        return mean_spline(arrays, self.splines)
+
+
 def spline_result(model: MARS, run: Sampled) -> Result:
     """What is told of draws (chain, draw, width)."""
     theta = run.theta
@@ -288,9 +305,7 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "formula": model.formula,
         "splines": (drawn, {"chain": np.arange(chains), "draw": np.arange(draws)}),
         "table": (table, {"variable": list(model.names), "part": list(PARTS)}),
-        "calibration": calibrate(
-            by_predictor(model.rows, None, lambda rows, _: mean_spline(rows, averaged)), model.family
-        ),
+        "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged)), model.family),
     }
     return Result("mars", model.variables(theta), run.sample_stats, run.stats | {"named": model.named}, others)
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,6 +109,7 @@ class ReversibleJumpKernel:
     model: MARS
     law: Law
     surrogate: Sheets
+    track: SplineTrack  # follows chains on all rows
     subchain: int
     rounds: int = 1
     power: float = 1.0
@@ -149,19 +149,15 @@ class ReversibleJumpKernel:
         """Chains at `theta` or `initial`, or where moves on the reference rows alone have brought them."""
         theta = self.initial if theta is None else theta
         theta = np.stack([self._pilot(one) for one in rng.first]) if theta is None else np.array(theta, dtype=float)
-        state = State(theta, (), self._track.start(len(theta)), 0, np.zeros((len(theta), KINDS, 2), np.int64))
+        state = State(theta, (), self.track.start(len(theta)), 0, np.zeros((len(theta), KINDS, 2), np.int64))
         return self.enter(state)
-
-    @cached_property
-    def _track(self) -> SplineTrack:
-        return self.model.rows.keep(SplineTrack, self.model.most, self.model.memory)
 
     def enter(self, state: State) -> State:
         """The same chains on the sheets of this kernel."""
         places = []
         for chain, theta in enumerate(state.theta):
             places.append(_on(self.surrogate.of(chain), self.law, theta))
-            self._track.enter(state.full, chain, *_live(places[-1]))
+            self.track.enter(state.full, chain, *_live(places[-1]))
         return state._replace(places=tuple(places))
 
     def _pilot(self, rng: np.random.Generator) -> Array:
@@ -196,7 +192,7 @@ class ReversibleJumpKernel:
                 for chain, place in enumerate(places):
                     if made % REFRESH == 0:
                         put(self.surrogate.of(chain), self.law, place, rooms[chain].proposal.spare)
-                        self._track.enter(full, chain, *_live(place))
+                        self.track.enter(full, chain, *_live(place))
                     draws.theta[step, chain] = _theta(place)
                     draws.log_posterior[step, chain] = full.value[chain]
         if not self.subchain:
@@ -259,13 +255,13 @@ class ReversibleJumpKernel:
         log_ratio, value = found.log_ratio, full.value[chain]
         if not found.terms.none:
             draw.decided[update, chain] = True
-            value = self._track.at(full, chain, found.terms)
+            value = self.track.at(full, chain, found.terms)
             log_ratio += self.power * (value - full.value[chain])
         (draw.log_second if self.subchain else draw.log_first)[update, chain] = log_ratio
         accepted = bool((np.log(rng.random()) if self.subchain else found.log_uniform) < log_ratio)
         draw.accepted[update, chain] = accepted
         if accepted and not found.terms.none:
-            self._track.accept(full, chain, value)
+            self.track.accept(full, chain, value)
         return accepted
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[ReversibleJumpKernel, State]:

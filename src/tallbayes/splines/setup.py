@@ -18,6 +18,7 @@ from tallbayes.splines.model import INTERCEPT_SD, MARS
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.reversible_jump_loop import Law
 from tallbayes.splines.sheet import Sheet, Sheets
+from tallbayes.splines.track import SplineTrack
 
 METHODS, PROPOSALS = ("auto", "two-stage", "mh"), ("informed", "random-walk")
 # Probabilities of birth, death, change, variation, coefficients, lambda. Where all rows decide on each move, those of
@@ -49,7 +50,7 @@ class SplineSetup:
             size = min(INFORMERS, rows.size)
             # The mode on a sample of the rows errs by as much as the posterior on it is wide.
             law = law._replace(wide=WIDER * (1 + rows.size / size))
-            return ReversibleJumpKernel(self.model, law, self._sample(Subsample(size)), 0, ROUNDS)
+            return self._kernel(law, self._sample(Subsample(size)), 0, ROUNDS)
 
     def two_stage(
         self, surrogate: Description | None, proposal: str | None, subchain: int | None
@@ -90,11 +91,17 @@ class SplineSetup:
         law = law._replace(moves=np.cumsum(MOVES), wide=TOGETHER_WIDER, joint=TOGETHER)
         length = FIRST_LENGTH if subchain is None else max(1, subchain)
         sheets = cells.build(self.model, None, self._rng)
-        return ReversibleJumpKernel(self.model, law, sheets, length, steered=subchain is None)
+        return self._kernel(law, sheets, length, steered=subchain is None)
 
     def _with_sample(self, chosen: Subsample, law: Law, subchain: int | None) -> ReversibleJumpKernel:
         length = 1 if subchain is None else max(1, subchain)
-        return ReversibleJumpKernel(self.model, law, self._sample(chosen), length, ROUNDS if length == 1 else 1)
+        return self._kernel(law, self._sample(chosen), length, ROUNDS if length == 1 else 1)
+
+    def _kernel(
+        self, law: Law, sheets: Sheets, subchain: int, rounds: int = 1, steered: bool = False
+    ) -> ReversibleJumpKernel:
+        track = self.model.rows.keep(SplineTrack, self.model.most, self.model.memory)
+        return ReversibleJumpKernel(self.model, law, sheets, track, subchain, rounds, steered=steered)
 
     def _sample(self, chosen: Subsample) -> Sheets:
         found = chosen.build(self.model, None, self._rng)
