@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from entries import remainder
+from entries import applied, remainders
 from scipy import optimize, stats
 
 from tallbayes.models.glm import GLM
@@ -223,7 +223,7 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
         drawn = np.flatnonzero(share)
         for point in range(points):
             h = delta[point] @ x
-            rest = np.array([remainder(tag.terms, y[i], eta[i], h[i]) for i in drawn])
+            rest = applied(remainders, tag, y[drawn], eta[drawn], h[drawn])
             found[point] += target.total * (share[drawn] * rest / bounds[drawn]).sum()
     truth = log_likelihood(model, mode.theta + delta)
     return float((np.abs(found - truth) / (1 + np.abs(truth))).max())
