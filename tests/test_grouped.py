@@ -832,7 +832,7 @@ def uniformity(found: np.ndarray) -> float:
 
 
 def test_simulation_based_calibration_in_short():
-    assert uniformity(ranks("thinned", 60, 490)) > FALSE_ALARM
+    assert uniformity(ranks("thinned", 30, 490)) > FALSE_ALARM
 
 
 @pytest.mark.long
