@@ -28,7 +28,7 @@ from tallbayes.sampling.thinned import ThinnedKernel
 from tallbayes.sampling.thinned_loop import Moves
 from tallbayes.sampling.thinned_setup import expand
 
-CHAINS, STEPS, SEED = 1_500, 6, 11
+CHAINS, STEPS, SEED = 1_000, 6, 11
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MIXED = Moves(1.0, 0.2, 0.2, 5, 1.7)
 MOVES = {
@@ -318,7 +318,7 @@ class Interpreted:
         return thinned_loop.advance.py_func(terms, target, moves, pool, chain.view(np.recarray), *rest)
 
 
-def few_chains(kernel: ThinnedKernel, steps: int = 8, chains: int = 1_500) -> float:
+def few_chains(kernel: ThinnedKernel, steps: int = 8, chains: int = 700) -> float:
     return harness.departure(kernel, steps, chains, seed=SEED)
 
 
@@ -421,7 +421,7 @@ def test_a_rate_that_is_not_a_number_raises(total):
 
 def test_a_dropped_prior_correction_leaves_the_posterior():
     kernel = make("student-t prior", prior=np.empty((7, 0)))
-    assert harness.departure(kernel, 4 * STEPS, CHAINS, seed=SEED) < harness.FALSE_ALARM
+    assert harness.departure(kernel, 4 * STEPS, 1_500, seed=SEED) < harness.FALSE_ALARM
 
 
 # --- kind 5: known posteriors ---
@@ -434,7 +434,7 @@ def test_long_runs_agree_with_quadrature(name, options):
     chains = 300
     model = model_named(name)
     kernel = expand(model, harness.mode_of(model), np.random.default_rng(4)).kernel if options else make(name)
-    draws = 400 if options else 50
+    draws = 200 if options else 25
     assert harness.largest_z(kernel, draws, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
