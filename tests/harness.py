@@ -9,6 +9,7 @@ fixed.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from entries import remainder
+from entries import applied, remainders
 from scipy import optimize, stats
 
 from tallbayes.models.glm import GLM
@@ -101,12 +102,11 @@ def log_acceptance(
     return np.minimum(draws.log_first[0, 0], 0.0), np.minimum(second, 0.0)
 
 
-def log_likelihood(model: GLM, theta: np.ndarray) -> np.ndarray:
-    """Written with NumPy alone, apart from the passes that kernels use."""
-    rows = model.rows
-    eta = theta @ rows.arrays.x + (rows.arrays.offset if rows.arrays.offset.size else 0.0)
-    values = model.family.tag.log_likelihood(rows.arrays.y, eta)
-    return values @ rows.arrays.own
+def log_likelihood(model: GLM, theta: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+    """Written with NumPy alone, apart from the passes that kernels use; of a part of the rows, if one is given."""
+    rows = model.rows.arrays
+    eta = theta @ rows.x[:, part] + (rows.offset[part] if rows.offset.size else 0.0)
+    return model.family.tag.log_likelihood(rows.y[part], eta) @ rows.own[part]
 
 
 def log_posterior(model: GLM, theta: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
         drawn = np.flatnonzero(share)
         for point in range(points):
             h = delta[point] @ x
-            rest = np.array([remainder(tag.terms, y[i], eta[i], h[i]) for i in drawn])
+            rest = applied(remainders, tag, y[drawn], eta[drawn], h[drawn])
             found[point] += target.total * (share[drawn] * rest / bounds[drawn]).sum()
     truth = log_likelihood(model, mode.theta + delta)
     return float((np.abs(found - truth) / (1 + np.abs(truth))).max())
@@ -234,16 +234,29 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
 
 @cache
 def exact_draws(model: GLM, size: int, seed: int) -> np.ndarray:
-    """Independent draws from the posterior, by rejection from the prior: keep theta with probability L / max L."""
-    rng = np.random.default_rng([seed, 1])
-    top = 1e-3 - optimize.minimize(lambda t: -log_likelihood(model, t), np.zeros(model.rows.columns)).fun
+    """Independent draws from the posterior, by rejection from the prior: keep theta with probability L / max L.
+
+    A few rows are looked at after the other, and a point is dropped as soon as the rest cannot save it.
+    """
+    rng, ends = np.random.default_rng([seed, 1]), np.unique(np.linspace(0, model.rows.size, 5).astype(int))
+    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+    tops = [_top(model, slice(start, None)) for start in ends[:-1]]  # of these rows and all that follow
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < size:
         theta = model.prior.sample(rng, 100_000)
-        value = log_likelihood(model, theta)
-        assert value.max() <= top, "the likelihood exceeds what should be its maximum"
-        kept.append(theta[np.log(rng.random(len(theta))) < value - top])
+        level, value = np.log(rng.random(len(theta))) + tops[0], np.zeros(len(theta))
+        for part, rest in zip(parts, [*tops[1:], 0.0], strict=True):
+            value += log_likelihood(model, theta, part)
+            alive = value + rest > level
+            theta, level, value = theta[alive], level[alive], value[alive]
+        assert value.max(initial=-np.inf) <= tops[0], "the likelihood exceeds what should be its maximum"
+        kept.append(theta)
     return np.concatenate(kept)[:size]
+
+
+def _top(model: GLM, part: slice) -> float:
+    """What the log-likelihood of some rows does not exceed."""
+    return 1e-3 - optimize.minimize(lambda t: -log_likelihood(model, t, part), np.zeros(model.rows.columns)).fun
 
 
 def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:

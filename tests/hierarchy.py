@@ -149,7 +149,7 @@ def log_posterior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
 # --- start in the stationary distribution, stay there ---
 
 
-DRAWN = 4_500
+DRAWN = 3_000
 
 
 @cache

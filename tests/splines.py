@@ -77,7 +77,8 @@ def from_python(entry: Any, table: Table) -> Callable[..., Any]:
 
 
 @njit
-def _bases(table, reference, counts, rng, out, buffer):
+def fill_bases(table, reference, counts, rng, out, buffer):
+    """So many bases from the prior."""
     for i in range(counts.size):
         for m in range(counts[i]):
             while not try_basis(table, reference, rng, out[i, m], buffer):
@@ -92,7 +93,7 @@ def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:
     live = np.arange(most) < k[:, None]
     beta = np.where(live, rng.standard_normal((size, most)) / np.sqrt(precision)[:, None], 0.0)
     bases = np.zeros((size, most, WIDTH))
-    _bases(BASES.addresses, model.reference, k, rng, bases, np.empty(model.reference.x.shape[1]))
+    fill_bases(BASES.addresses, model.reference, k, rng, bases, np.empty(model.reference.x.shape[1]))
     parts = [k, precision, INTERCEPT_SD * rng.standard_normal(size), *beta.T]
     return np.concatenate([np.stack(parts, axis=1), bases.reshape(size, -1)], axis=1)
 

@@ -51,16 +51,16 @@ def kernels(seed: int, given: bool) -> list[Any]:
         bounds = np.sort(model.rows.arrays.own * remainders.bounds(mode.theta.size**0.5 + beyond))
         edge = bounds[np.flatnonzero(bounds)[:1]] if bounds.any() else bounds[:0]
         spread = thinned_setup.typical_spread(rng.standard_normal((2, 500, mode.theta.size)))
-        thresholds += [float(spread * value * near) for value in edge for near in (0.5, 0.8, 0.95, 1.0, 1.05, 1.25, 2)]
+        thresholds += [float(spread * value * near) for value in edge for near in (0.5, 0.95, 1.0, 1.05, 2)]
     return [expand(model, mode, np.random.default_rng([seed, 3]), None, one).kernel for one in thresholds]
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["plain", "weights and offset"])
 def test_nothing_of_the_posterior_is_left_out(given):
     """Expansion, rows always evaluated and what is expected of the urn add up to the log-likelihood of all rows."""
-    seen = [kernel for seed in range(40) for kernel in kernels(seed, given)]
+    seen = [kernel for seed in range(25) for kernel in kernels(seed, given)]
     worst = max(harness.left_out(kernel, np.random.default_rng(5)) for kernel in seen)
-    assert len(seen) > 300
+    assert len(seen) > 150
     assert worst < 1e-8
 
 

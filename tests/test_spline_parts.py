@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import splines as small
@@ -33,8 +35,6 @@ from tallbayes.splines.reversible_jump import _on
 from tallbayes.splines.sheet import SHEETS, Sheet
 
 fill = small.from_python(bases_of.fill, bases_of.COLUMNS)
-try_basis = small.from_python(bases_of.try_basis, bases_of.BASES)
-vary_basis = small.from_python(bases_of.vary_basis, bases_of.BASES)
 log_likelihood = small.from_python(sheets.log_likelihood, SHEETS)
 aim, fill_sheet = (small.from_python(one, SHEETS) for one in (sheets.aim, sheets.fill_sheet))
 find, log_q, draw = (small.from_python(one, joint.JOINT) for one in (joint.find, joint.log_q, joint.draw))
@@ -46,11 +46,9 @@ def reference_of(rows: int = 60, d: int = 4, degree: int = 3, fewest: int = 5, s
 
 
 def drawn(reference: Reference, count: int, seed: int = 0) -> np.ndarray:
-    found, rng, buffer = np.zeros((count, WIDTH)), np.random.default_rng(seed), np.empty(reference.x.shape[1])
-    for basis in found:
-        while not try_basis(reference, rng, basis, buffer):
-            pass
-    return found
+    found, rng, buffer = np.zeros((count, 1, WIDTH)), np.random.default_rng(seed), np.empty(reference.x.shape[1])
+    small.fill_bases(bases_of.BASES.addresses, reference, np.ones(count, np.intp), rng, found, buffer)
+    return found[:, 0]
 
 
 def column_of(basis: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -106,34 +104,37 @@ def different_laws(reference: Reference, one: np.ndarray, two: np.ndarray) -> fl
 
 def test_bases_have_their_prior():
     reference = reference_of()
-    assert different_laws(reference, drawn(reference, 8_000), prior_with_numpy(reference, 4_000)) > FALSE_ALARM
+    truth = prior_with_numpy(reference, 4_000)
+    assert different_laws(reference, drawn(reference, 8_000), truth) > FALSE_ALARM
     narrower = reference._replace(fewest=15)
-    assert different_laws(reference, drawn(narrower, 8_000), prior_with_numpy(reference, 4_000)) < FALSE_ALARM
+    assert different_laws(reference, drawn(narrower, 8_000), truth) < FALSE_ALARM
 
 
-def law_of_variation(reference: Reference, vary, chains: int, steps: int) -> float:
+def law_of_variation(reference: Reference, vary: Any, chains: int, steps: int) -> float:
     """p-value that bases from the prior, varied, are still from the prior."""
+
+    @njit
+    def varied(table, reference, rng, bases, buffer):
+        tried = np.empty(WIDTH)
+        for i in range(len(bases)):
+            for _ in range(steps):
+                tried[:] = bases[i]
+                if vary(table, reference, rng, tried, buffer):
+                    bases[i] = tried
+
     start, fresh = drawn(reference, chains, 1), drawn(reference, 4 * chains, 2)
-    rng, buffer = np.random.default_rng(3), np.empty(reference.x.shape[1])
-    for basis in start:
-        for _ in range(steps):
-            tried = basis.copy()
-            if vary(reference, rng, tried, buffer):
-                basis[:] = tried
+    start = start.copy()
+    varied(bases_of.BASES.addresses, reference, np.random.default_rng(3), start, np.empty(reference.x.shape[1]))
     return different_laws(reference, start, fresh)
 
 
 def test_variations_keep_the_prior_of_bases():
-    assert law_of_variation(reference_of(rows=25), vary_basis, 3_000, 6) > FALSE_ALARM
+    assert law_of_variation(reference_of(rows=25), bases_of.vary_basis, 3_000, 6) > FALSE_ALARM
 
 
 def test_variations_that_add_more_often_than_they_drop_are_noticed(monkeypatch):
     monkeypatch.setattr(bases_of, "ADD", 0.9)
-    vary = njit(bases_of.vary_basis.py_func)  # reads the constant
-
-    def broken(*arguments):
-        return vary(bases_of.BASES.addresses, *arguments)
-
+    broken = njit(bases_of.vary_basis.py_func)  # reads the constant
     assert law_of_variation(reference_of(rows=25), broken, 1_500, 6) < FALSE_ALARM
 
 

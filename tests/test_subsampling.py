@@ -12,11 +12,14 @@ import pytest
 from scipy import stats
 
 import tallbayes as tb
+from tallbayes.families.compiled import compiled
+from tallbayes.rows.urn import draw_lots
 from tallbayes.sampling import subsampling_loop
 from tallbayes.sampling.diagnostics import mcse
 from tallbayes.sampling.estimators import spline
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.subsampling import BLOCKS, State, SubsamplingKernel
+from tallbayes.sampling.subsampling import BLOCKS, State, SubsamplingKernel, _Chain
+from tallbayes.sampling.subsampling_loop import Sample
 
 QUIET = {"seed": 1, "progress": False}
 PROXIES = {"taylor": tb.TaylorProxy(60), "spline": tb.SplineProxy(60, points=80)}
@@ -155,7 +158,7 @@ def test_a_small_variance_gives_the_posterior():
     model = harness.skewed_model()
     kernel = kernel_of(model, tb.TaylorProxy(400))
     chains = 400
-    assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+    assert harness.largest_z(kernel, 100, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
     rng = Streams.spawn(1, 50)
     assert kernel.advance(kernel.start(rng), 50, rng)[1].variance.mean() < 0.1
 
@@ -165,15 +168,15 @@ def test_a_broken_ratio_gives_another_posterior(broken, monkeypatch):
     """Without the variance in the ratio, or without the prior, the check above fails."""
     model, chains = harness.skewed_model(), 400
     kernel = kernel_of(model, tb.TaylorProxy(40))
-    right = harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model))
     if broken == "prior":
         flat = replace(model.prior, scale=1e6 * model.prior.scale)
         target = kernel.target._replace(prior_scale=flat.scale)
         monkeypatch.setattr(SubsamplingKernel, "target", target)
-        assert harness.largest_z(kernel, 300, chains, 5, harness.Quadrature.of(model)) > harness.z_limit(chains)
+        assert harness.largest_z(kernel, 150, chains, 5, harness.Quadrature.of(model)) > harness.z_limit(chains)
         return
-    rough = replace(kernel, size=3)
-    assert harness.largest_z(rough, 300, chains, 5, harness.Quadrature.of(model)) > harness.z_limit(chains) > right
+    few = replace(kernel, size=3)
+    right, rough = (harness.largest_z(one, 300, chains, 5, harness.Quadrature.of(model)) for one in (kernel, few))
+    assert rough > harness.z_limit(chains) > right
 
 
 @cache
@@ -182,19 +185,49 @@ def rough():
     return kernel_of(harness.skewed_model(), tb.SplineProxy(5))
 
 
+@compiled()
+def enter(terms, target, lots, total, theta, rng, samples, at):
+    """What `SubsamplingKernel._enter` does, for many chains."""
+    buffer = np.empty((2, samples.y.shape[1]))
+    for i in range(len(theta)):
+        sample = Sample(samples.x[i], samples.y[i], samples.eta[i], samples.bound[i])
+        draw_lots(lots, target.theta, 0, sample.y.size, rng, sample.x, sample.y, sample.eta, sample.bound)
+        at[i, 1] = subsampling_loop.log_prior(target, theta[i])
+        at[i, 0], at[i, 2] = subsampling_loop.estimate(terms, target, total, sample, theta[i], buffer)
+
+
+def entered(kernel, theta, rng):
+    """Where chains are that enter at some points: estimates and so on, and their rows."""
+    n, p, m, urn = *theta.shape, kernel.size, kernel.estimator.urn
+    samples, at = Sample(np.empty((n, p, m)), *np.empty((3, n, m))), np.empty((n, 3))
+    enter(kernel.model.family.tag.terms, kernel.target, urn.lots, urn.total, theta, rng, samples, at)
+    return samples, at
+
+
 @cache
 def extended_draws(count, seed=7):
     """Independent chains (theta, rows) from prior x probabilities of the rows x exp(l - v/2), by rejection."""
     kernel, rng, kept, top = rough(), np.random.default_rng(seed), [], -np.inf
     while len(kept) < count:
-        candidates = [kernel._enter(theta, rng) for theta in kernel.model.prior.sample(rng, 20_000)]
-        heights = np.array([chain.at[0] for chain in candidates])
-        if heights.max() > top:  # the ceiling was too low: begin again with a higher one
-            kept, top = [], heights.max() + 0.3
+        theta = kernel.model.prior.sample(rng, 20_000)
+        samples, at = entered(kernel, theta, rng)
+        if at[:, 0].max() > top:  # the ceiling was too low: begin again with a higher one
+            kept, top = [], at[:, 0].max() + 0.3
             continue
-        chosen = np.flatnonzero(np.log(rng.random(heights.size)) < heights - top)
-        kept += [candidates[i] for i in chosen]
+        chosen = np.flatnonzero(np.log(rng.random(len(at))) < at[:, 0] - top)
+        kept += [_Chain(theta[i].copy(), at[i].copy(), Sample(*(part[i].copy() for part in samples))) for i in chosen]
     return kept[:count]
+
+
+def test_chains_enter_as_those_of_the_kernel_do():
+    kernel, theta = rough(), rough().model.prior.sample(np.random.default_rng(1), 20)
+    samples, at = entered(kernel, theta, np.random.default_rng(2))
+    rng = np.random.default_rng(2)
+    for i, one in enumerate(theta):
+        chain = kernel._enter(one, rng)
+        np.testing.assert_allclose(at[i], chain.at, rtol=1e-12)
+        np.testing.assert_array_equal(samples.x[i], chain.sample.x)
+        np.testing.assert_array_equal(samples.bound[i], chain.sample.bound)
 
 
 def departure(step, chains=300, steps=4):
@@ -234,8 +267,9 @@ def test_estimating_the_current_state_anew_leaves_it():
 
 def test_draws_do_not_depend_on_how_steps_are_split():
     kernel = kernel_of(model_of(), tb.TaylorProxy(30))
-    assert harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [1, 99, 7, 23]))
-    assert not harness.same(harness.some_draws(kernel, [130]), harness.some_draws(kernel, [130], seed=4))
+    draws = harness.some_draws(kernel, [130])
+    assert harness.same(draws, harness.some_draws(kernel, [1, 99, 7, 23]))
+    assert not harness.same(draws, harness.some_draws(kernel, [130], seed=4))
 
 
 def test_there_are_as_many_blocks_as_rows_allow():
