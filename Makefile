@@ -40,10 +40,11 @@ lint: $(VENV)/ready
 clean:
 	rm -rf $(VENV) $(PEERS) site
 
+# Python compiles what is imported; compiling all that is installed would take as long as installing it.
 $(VENV)/ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt
