@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 PACKAGE = HERE / "src" / "tallbayes"
 
@@ -56,3 +58,13 @@ def pytest_configure(config) -> None:
         for kind, job in zip(kinds, jobs, strict=True):
             assert job.wait() == 0, f"python tests/warm.py {kind} failed"
     (folder / "warm").touch()
+
+
+@pytest.fixture(autouse=True)
+def few_panels(request, monkeypatch) -> None:
+    """Reports in examples of the documentation have fewer panels: each costs time, and all are alike."""
+    if request.path.suffix == ".md":
+        from tallbayes.results import report
+
+        monkeypatch.setattr(report, "MOST_PANELS", 3)
+        monkeypatch.setattr(report, "MOST_TRACES", 2)

@@ -150,15 +150,15 @@ def test_many_rows_agree_with_an_exact_method():
 
 
 def test_weights_from_all_rows_correct_a_skewed_posterior():
-    """Seven rows a shard: the average is off, the resampled Gaussian product is not, and the check says so."""
+    """Five rows a shard: the average is off, the resampled Gaussian product is not, and the check says so."""
     model = skewed_model()
     truth = Quadrature.of(model)
     mean = [truth.expectation(truth.grid[:, j]) for j in (0, 1)]
     sd = [np.sqrt(truth.expectation((truth.grid[:, j] - mean[j]) ** 2)) for j in (0, 1)]
     found = {}
     for how in ("average", "gaussian"):
-        method = tb.Consensus(2, inner=tb.MH(), combine=how)
-        found[how] = tb.sample(model, method, 10_000, seed=3, progress=False)
+        method = tb.Consensus(3, inner=tb.MH(), combine=how)
+        found[how] = tb.sample(model, method, 2_000, seed=3, progress=False)
     errors = {how: np.abs((fit.draws.mean((0, 1)) - mean) / sd) for how, fit in found.items()}
     corrected = found["gaussian"].stats["approximation"]
     assert errors["average"].max() > 0.15
@@ -292,13 +292,16 @@ def test_the_summary_says_what_is_approximate():
     assert fit.stats["approximation"]["shift"].keys() == set(fit.parameters)
 
 
-@pytest.mark.parametrize(("count", "poor"), [(18, True), (3_000, False)])
-def test_a_poor_consensus_is_told(count, poor):
-    """A level with 18 rows, spread over 14 shards: the check finds and names it. Where rows abound it finds nothing."""
+@pytest.mark.parametrize(("count", "events", "poor"), [(80, 3, True), (3_000, 500, False)])
+def test_a_poor_consensus_is_told(count, events, poor):
+    """A level with 80 rows and three events, spread over 14 shards: the check finds and names it.
+
+    Where rows abound it finds nothing.
+    """
     rng = np.random.default_rng(4)
     rare = np.arange(6_000) < count
-    y = np.where(rare, np.arange(6_000) < count / 6, rng.random(6_000) < 0.3)
-    fit = tb.fit("y ~ rare", {"rare": rare, "y": y}, method="consensus", draws=1_000, **QUIET)
+    y = np.where(rare, np.arange(6_000) < events, rng.random(6_000) < 0.3)
+    fit = tb.fit("y ~ rare", {"rare": rare, "y": y}, method="consensus", draws=400, **QUIET)
     found, told = fit.stats["approximation"], " ".join(repr(fit).split())
     off = abs(found["shift"]["rare"])
     assert (off > 4 * found["uncertainty"]) == poor
@@ -350,15 +353,15 @@ def test_rare_levels_of_the_bank_data():
     mean, sd = exact.draws.mean((0, 1)), exact.draws.std((0, 1))
     rare = [exact.parameters.index(name) for name in ("education[T.illiterate]", "marital[T.unknown]")]
     off, wide = {}, {}
-    for name, options in {
-        "random": {},
-        "together": {"sharding": "stratified"},
-        "weighed": {"combine": "gaussian"},
-    }.items():
-        fit = tb.fit(formula, data, method=tb.Consensus(**options), draws=2_000, **QUIET)
+    for name, draws, options in (
+        ("random", 2_000, {}),
+        ("together", 700, {"sharding": "stratified"}),
+        ("weighed", 700, {"combine": "gaussian"}),
+    ):
+        fit = tb.fit(formula, data, method=tb.Consensus(**options), draws=draws, **QUIET)
         off[name] = np.abs(fit.draws.mean((0, 1)) - mean) / sd
         wide[name] = fit.draws.std((0, 1)) / sd
-    # Monte Carlo errors are below 0.03 sds; what is asserted was measured to be two or more times as far off.
+    # Weights are estimated from draws too: means of random shards vary by a tenth of an sd, of the others by less.
     assert off["random"][rare].min() > 0.25
     assert off["random"][rare].max() > 0.8
     assert wide["random"][rare].min() > 1.1
@@ -375,8 +378,8 @@ def test_rare_levels_of_the_bank_data():
 
 def test_groups_agree_with_an_exact_method():
     data = many_groups(160)
-    exact = tb.fit("y ~ x + (1 | bank)", data, draws=4_000, **QUIET)
-    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=2_000, **QUIET)
+    exact = tb.fit("y ~ x + (1 | bank)", data, draws=2_000, **QUIET)
+    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=1_000, **QUIET)
     assert fit.parameters == exact.parameters
     assert fit.groups.equals(fit.groups)
     np.testing.assert_array_equal(fit.groups["rows"], exact.groups["rows"])
@@ -393,8 +396,8 @@ def test_groups_agree_with_an_exact_method():
 def test_effects_are_drawn_given_what_all_shards_say():
     """Effects of a shard's own draws go with its own coefficients; redrawn they go with the combined ones."""
     data = many_groups(64)
-    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(2), draws=2_000, **QUIET)
-    exact = tb.fit("y ~ x + (1 | bank)", data, draws=4_000, **QUIET)
+    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(2), draws=1_000, **QUIET)
+    exact = tb.fit("y ~ x + (1 | bank)", data, draws=2_000, **QUIET)
 
     def together(draws):  # of the intercept and the mean effect
         return np.corrcoef(draws[..., 0].ravel(), draws[..., 3:].mean(2).ravel())[0, 1]

@@ -17,7 +17,7 @@ from scipy import stats
 import tallbayes as tb
 from tallbayes.sampling.diagnostics import mcse
 
-DRAWS = 10_000
+DRAWS = 5_000
 RNG = np.random.default_rng(5)
 NORMALS = RNG.standard_normal(400)
 

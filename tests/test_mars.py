@@ -29,7 +29,7 @@ FORMULA = "ill ~ age + dose + noise + sex"
 
 @pytest.fixture(scope="module")
 def fit() -> tb.MARSFit:
-    return tb.sample(tb.MARS(FORMULA, data()), draws=200, warmup=150, seed=1, progress=False)
+    return tb.sample(tb.MARS(FORMULA, data()), draws=60, warmup=100, seed=1, progress=False)
 
 
 def test_a_fit_finds_the_shape_and_the_variables_that_matter(fit):
@@ -54,12 +54,12 @@ def test_draws_of_varying_dimension_have_names_and_shapes(fit):
     assert np.array_equal((fit.splines["basis"].values >= 0).sum(2), sizes)
     assert list(fit.summary().index[:3]) == ["bases", "precision", "log_odds[0]"]
     assert np.isfinite(fit.sample_stats["total_log_likelihood"].values).all()
-    assert np.allclose(fit.log_odds(data().head(5)).shape, (4, 200, 5))
+    assert np.allclose(fit.log_odds(data().head(5)).shape, (4, 60, 5))
     assert ess(fit.log_odds(data().head(5))).shape == (5,)
 
 
 def test_watched_log_odds_are_those_of_the_draws(fit):
-    again = fit._all[0].each(fit.table["points"].values.T).reshape(4, 200, -1)
+    again = fit._all[0].each(fit.table["points"].values.T).reshape(4, 60, -1)
     assert np.array_equal(again, fit.posterior["log_odds"].values)
 
 
@@ -131,7 +131,7 @@ def test_sampling_stops_when_there_are_enough_effective_draws():
 
 
 def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
-    frame = data(3_000)
+    frame = data(1_500)
     model = tb.MARS(FORMULA, frame)
     method = tb.TwoStage(proposal="random-walk")
     kernel = method.kernel(model, seed=1)
@@ -253,7 +253,7 @@ def test_columns_of_a_frame_are_found_by_name():
 
 
 def test_a_number_of_bases_at_its_limit_is_told():
-    frame = data(1_500)
+    frame = data(500)
     model = tb.MARS("ill ~ age", frame, max_bases=1)
     fit = tb.sample(model, draws=200, target_ess=50, warmup=60, chains=2, seed=1, progress=False)
     assert any("raise max_bases above 1" in said for said in fit.problems())

@@ -57,7 +57,7 @@ def test_redpm_shows_the_ratio_of_every_coefficient():
         "same": example(draws=1_000),
         "twice": example(draws=1_000, seconds=30.0),
     }
-    figure = rendered(plots.redpm((1, 10), **fits))
+    figure = plots.redpm((1, 10), **fits)
     assert len(figure.axes) == 2
     for panel in figure.axes:
         reference, same, twice = panel.lines
@@ -99,7 +99,7 @@ def test_parameters_of_groups_are_drawn_unless_they_are_many():
     (panel,) = plots.trace(many, ["1|bank[b07]"]).axes
     np.testing.assert_array_equal(panel.lines[1].get_ydata(), many.posterior["1|bank"].sel(bank="b07")[1])
     for fit, names in [(few, list(few.parameters)), (many, main)]:
-        figure = rendered(plots.redpm((1,), a=fit, b=fit))
+        figure = plots.redpm((1,), a=fit, b=fit)
         assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == names
 
 
@@ -206,9 +206,9 @@ def test_arguments_are_checked(draw, message):
 
 def test_forest_has_a_line_a_coefficient_but_the_intercept():
     fit = example(groups=3)
-    figure = rendered(plots.forest(fit))
+    figure = plots.forest(fit)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["fico"]
-    named = rendered(plots.forest(fit, ["Intercept", "1|bank_sigma"]))
+    named = plots.forest(fit, ["Intercept", "1|bank_sigma"])
     (dots,) = [line for line in named.axes[0].lines if line.get_label() == "posterior mean"]
     table = fit.summary()
     np.testing.assert_allclose(dots.get_xdata(), table.loc[["Intercept", "1|bank_sigma"], "mean"])

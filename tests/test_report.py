@@ -31,14 +31,25 @@ def fits():
         "counts": tb.fit("count ~ x", frame, "poisson", **few),
         "groups": tb.fit("y ~ x + (1 | bank)", frame, **few),
         "approximate": tb.fit("y ~ x", frame, method=tb.Consensus(3), **few),
-        "splines": tb.sample(tb.MARS("y ~ x + z", frame), draws=100, warmup=100, chains=2, seed=1, progress=False),
+        "splines": tb.sample(
+            tb.MARS("y ~ x + z", frame[:1_000]), draws=40, warmup=60, chains=2, seed=1, progress=False
+        ),
         "many": example(groups=700),
         "stuck": example(draws=40),
     }
 
 
 @pytest.fixture(scope="module")
-def pages(fits, tmp_path_factory):
+def small():
+    """Fewer panels of parameters than reports have: each costs time, and all are alike."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "MOST_PANELS", 3)
+        patch.setattr(report, "MOST_TRACES", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pages(fits, small, tmp_path_factory):
     """A report of each kind of fit."""
     folder = tmp_path_factory.mktemp("reports")
     found = {}
@@ -46,6 +57,12 @@ def pages(fits, tmp_path_factory):
         found[name] = folder / f"{name}.html"
         fit.report(found[name])
     return found
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
 
 
 class Tags(html.parser.HTMLParser):
@@ -108,6 +125,8 @@ def test_what_a_page_says(pages):
     assert "Effects" in said["splines"]
     assert "x and z together." in said["splines"] or "bases" in said["splines"]
     assert "of 700; fit.summary() has them all" in said["many"]
+    assert "Of 703 parameters, the 3 with fewest effective draws:" in said["many"]
+    assert "Of 703 parameters, the 2 with fewest effective draws:" in said["many"]
     assert "do not trust the numbers" in said["stuck"]
     assert "draws=1,000 instead of 40" in said["stuck"]
 
@@ -127,16 +146,15 @@ def test_tables_have_the_summary(fits, pages):
 
 
 def test_a_loaded_fit_has_the_same_report(fits, pages, tmp_path):
-    groups = example(groups=4)
-    for fit, page in ((groups, report.render(groups)), (fits["splines"], pages["splines"].read_text("utf-8"))):
-        fit.save(tmp_path / "fit.nc")
-        assert report.render(tb.load(tmp_path / "fit.nc")) == page
+    for name in ("many", "splines"):
+        fits[name].save(tmp_path / "fit.nc")
+        assert report.render(tb.load(tmp_path / "fit.nc")) == pages[name].read_text("utf-8")
 
 
 def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):
     path = tmp_path / "fit.html"
     path.write_text("the page before", "utf-8")
-    monkeypatch.setattr(report, "_speed", lambda fit: 1 / 0)
+    monkeypatch.setattr(report, "_predictions", lambda fit: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         example().report(path)
     assert path.read_text("utf-8") == "the page before"
@@ -150,34 +168,32 @@ def test_what_is_no_page_is_refused(tmp_path):
         example().report(tmp_path / "nowhere" / "fit.html")
 
 
-def test_in_a_browser(pages):
-    with chromium() as browser:
-        for name in ("plain", "groups", "splines", "stuck"):
-            for device, width in WIDTHS.items():
-                with opened(browser, pages[name], width, dark=device == "phone") as page:
-                    assert overflow(page) <= 0, (name, device)
-                    drawn = page.locator("figure svg:visible")
-                    assert drawn.count() == page.locator("figure").count() > 3
-                    for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
-                        assert box["width"] > 200
-                        assert box["height"] > 50
-                        assert box["width"] <= width
-                    page.emulate_media(media="print")
-                    ink = page.evaluate("getComputedStyle(document.body).color")
-                    assert ink == "rgb(0, 0, 0)"
+def test_in_a_browser(browser, pages):
+    for name in ("plain", "groups", "splines", "stuck"):
+        for device, width in WIDTHS.items():
+            with opened(browser, pages[name], width, dark=device == "phone") as page:
+                assert overflow(page) <= 0, (name, device)
+                drawn = page.locator("figure svg:visible")
+                assert drawn.count() == page.locator("figure").count() > 3
+                for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
+                    assert box["width"] > 200
+                    assert box["height"] > 50
+                    assert box["width"] <= width
+                page.emulate_media(media="print")
+                ink = page.evaluate("getComputedStyle(document.body).color")
+                assert ink == "rgb(0, 0, 0)"
 
 
-def test_dark_and_light(pages):
-    with chromium() as browser:
-        paper = {}
-        for dark in (False, True):
-            with opened(browser, pages["plain"], 1280, dark) as page:
-                paper[dark] = page.evaluate(
-                    """() => {
-                        const text = document.querySelector("figure svg text");
-                        return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill];
-                    }"""
-                )
+def test_dark_and_light(browser, pages):
+    paper = {}
+    for dark in (False, True):
+        with opened(browser, pages["plain"], 1280, dark) as page:
+            paper[dark] = page.evaluate(
+                """() => {
+                    const text = document.querySelector("figure svg text");
+                    return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill];
+                }"""
+            )
     assert paper[False][0] == "rgb(255, 255, 255)"
     assert paper[False] != paper[True]
     for background, ink in paper.values():  # words of figures stand out from the page
@@ -185,8 +201,8 @@ def test_dark_and_light(pages):
         assert abs(light[0] - light[1]) > 400
 
 
-def test_tables_sort(pages):
-    with chromium() as browser, opened(browser, pages["many"], 1280) as page:
+def test_tables_sort(browser, pages):
+    with opened(browser, pages["many"], 1280) as page:
         table = page.locator("table").nth(1)
         head = table.locator("th", has_text="rows")
         shown = lambda: [  # noqa: E731
