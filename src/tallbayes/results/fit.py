@@ -149,7 +149,7 @@ class Fit:
         return np.concatenate([beta, sigma[..., None], effects], axis=2)
 
     def _values(self, name: str, *axis: str) -> Array:
-        return np.asarray(self.posterior[name].transpose("chain", "draw", *axis).values)
+        return np.ascontiguousarray(self.posterior[name].transpose("chain", "draw", *axis).values)
 
     @property
     def minutes(self) -> float:
