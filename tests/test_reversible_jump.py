@@ -231,7 +231,7 @@ class _ForgetsTheSurrogate(ReversibleJumpKernel):
 @pytest.mark.parametrize("how", ["cells", pytest.param("subsample-subchain", marks=pytest.mark.long)])
 def test_a_second_stage_that_errs_is_noticed(broken, how):
     sound = small.kernel_for(small.tiny_model(), how)
-    kernel = broken(sound.model, sound.law, sound.surrogate, sound.subchain)
+    kernel = broken(sound.model, sound.law, sound.surrogate, sound.track, sound.subchain)
     assert small.departure(kernel, 3 * STEPS, 2 * CHAINS, 2) < FALSE_ALARM
 
 
@@ -419,7 +419,7 @@ class _LooksAnyway(ReversibleJumpKernel):
 ])  # fmt: skip
 def test_looks_at_rows_that_are_not_needed_are_noticed(monkeypatch, broken, how, message):
     sound = small.kernel_for(small.larger_model(), how)
-    kernel = broken(sound.model, sound.law, sound.surrogate, sound.subchain, sound.rounds)
+    kernel = broken(sound.model, sound.law, sound.surrogate, sound.track, sound.subchain, sound.rounds)
     with pytest.raises(AssertionError, match=message):
         _check_looks(kernel, monkeypatch)
 
