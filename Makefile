@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 PEERS := .venv-peers
+# Modules that Python has compiled are kept, whatever the shell says: tests start many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test fast-tests test-targets test-long docs bench bench-peers lint clean
 

@@ -74,8 +74,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("count", [4, 5, 8, 9, 10, 11, 13, 201, 400])
-@pytest.mark.parametrize("chains", [1, 2, 4])
+SHORTEST, OTHERS = 4, (5, 8, 9, 10, 11, 13, 201, 400)
+SHAPES = [*((chains, SHORTEST) for chains in (1, 2, 4)), *zip((1, 2, 4, 1, 2, 4, 1, 4), OTHERS, strict=True)]
+
+
+@pytest.mark.parametrize(("chains", "count"), SHAPES)
 @pytest.mark.parametrize("case", CASES)
 def test_all_statistics_are_those_of_arviz(case, chains, count):
     draws = CASES[case](np.random.default_rng(count).normal(size=(chains, count, 5)))

@@ -189,7 +189,7 @@ def test_bounds_grow_with_the_radius_and_the_covariance():
 @pytest.mark.parametrize("link", TAGS)
 @pytest.mark.parametrize("p", [TRIANGLE - 1, TRIANGLE, 40])
 def test_the_two_code_paths_agree(link, p, monkeypatch):
-    given, theta, factor = problem(link, p, n=9000)
+    given, theta, factor = problem(link, p, n=3000)
     rows, found = MemoryRows(**given), []
     for threshold in (1, 10**9):
         monkeypatch.setattr(module, "TRIANGLE", threshold)
