@@ -7,7 +7,6 @@ import threading
 import tracemalloc
 import warnings
 
-import hierarchy
 import numpy as np
 import pytest
 from harness import FALSE_ALARM, Quadrature, skewed_model
@@ -21,7 +20,7 @@ from tallbayes.rows.sharding import deal
 from tallbayes.sampling import loop
 from tallbayes.sampling.combine import average, noise, product
 from tallbayes.sampling.consensus import ShardError, on_each
-from tallbayes.sampling.diagnostics import ess, mcse
+from tallbayes.sampling.diagnostics import mcse
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.request import Request
 
@@ -410,13 +409,19 @@ def test_few_groups_are_refused_with_advice():
         tb.fit("y ~ x + (1 | bank)", many_groups(16), method="consensus", **QUIET)
 
 
-@pytest.mark.long
-def test_the_model_of_a_small_problem_is_a_consensus_too():
-    """Kernels of all families run inside."""
-    model = hierarchy.model_named("poisson")
-    assert model.rows.groups == 4
-    data = simulated(2_000)
-    counts = {**data, "y": np.random.default_rng(1).poisson(0.5, 2_000)}
-    fit = tb.sample(tb.GLM("y ~ x", counts, "poisson"), tb.Consensus(3), 500, seed=1, progress=False)
+FAMILIES = {"probit": tb.Bernoulli("probit"), "cloglog": tb.Bernoulli("cloglog"), "poisson": tb.Poisson()}
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+def test_shards_of_every_family_agree_with_an_exact_method(family):
+    """Off by less than a quarter of an sd: more than Monte Carlo errors, and far less than what is known."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(3_000)
+    data = {"x": x, "y": family.simulate(rng, 0.5 * x - 0.5)}
+    exact, fit = (
+        tb.fit("y ~ x", data, family, method=method, draws=500, **QUIET) for method in ("auto", tb.Consensus(3))
+    )
+    sd = exact.draws.std((0, 1))
     assert fit.stats["method"] == "consensus"
-    assert ess(fit.draws).min() > 500
+    assert (np.abs(fit.draws.mean((0, 1)) - exact.draws.mean((0, 1))) < 0.25 * sd).all()
+    assert (np.abs(fit.draws.std((0, 1)) / sd - 1) < 0.15).all()

@@ -9,7 +9,10 @@ from typing import Any
 import harness
 import numpy as np
 import pytest
+from test_thinned import model_named
 
+from tallbayes.models.glm import GLM
+from tallbayes.models.mode import Mode
 from tallbayes.sampling import metropolis, two_stage
 from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.proposals import Independence, Mixture, OneAtATime, RandomWalk
@@ -24,12 +27,19 @@ STEPS = 6
 SKEWED = harness.skewed_model()
 MODE = harness.mode_of(SKEWED)
 INITIAL = Independence(MODE.center, MODE.factor)
-PROPOSALS = {
-    "one-at-a-time": OneAtATime(2.0 * MODE.conditional_sd),
-    "random-walk": RandomWalk(MODE.factor, 1.5),
-    "independence": Independence(MODE.center, MODE.factor, 5.0),
-    "mixture": Mixture(Independence(MODE.center, MODE.factor, 5.0), RandomWalk(MODE.factor, 1.0)),
-}
+
+
+def proposals(mode: Mode) -> dict[str, Any]:
+    independent = Independence(mode.center, mode.factor, 5.0)
+    return {
+        "one-at-a-time": OneAtATime(2.0 * mode.conditional_sd),
+        "random-walk": RandomWalk(mode.factor, 1.5),
+        "independence": independent,
+        "mixture": Mixture(independent, RandomWalk(mode.factor, 1.0)),
+    }
+
+
+PROPOSALS = proposals(MODE)
 SURROGATES = {
     "taylor": Taylor(),
     "taylor with remainders": Taylor(remainders=6),
@@ -39,11 +49,15 @@ SURROGATES = {
 }
 
 
-def make(proposal: str = "random-walk", surrogate: str | None = None, subchain: int | None = None) -> Any:
+def make(
+    proposal: str = "random-walk", surrogate: str | None = None, subchain: int | None = None, model: GLM = SKEWED
+) -> Any:
+    mode = harness.mode_of(model)
+    start, chosen = Independence(mode.center, mode.factor), proposals(mode)[proposal]
     if surrogate is None:
-        return MetropolisKernel(SKEWED, PROPOSALS[proposal], INITIAL)
-    built = described(SURROGATES[surrogate]).build(SKEWED, MODE, np.random.default_rng(3))
-    return TwoStageKernel(SKEWED, built, PROPOSALS[proposal], INITIAL, subchain)
+        return MetropolisKernel(model, chosen, start)
+    built = described(SURROGATES[surrogate]).build(model, mode, np.random.default_rng(3))
+    return TwoStageKernel(model, built, chosen, start, subchain)
 
 
 KERNELS = {
@@ -105,6 +119,17 @@ def test_a_subchain_of_one_is_plain_two_stage_for_block_proposals():
 @each_kernel
 def test_chains_started_in_the_posterior_stay_there(parts):
     assert harness.departure(make(*parts), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
+
+
+@pytest.mark.parametrize("family", ["probit", "cloglog", "poisson"])
+@pytest.mark.parametrize(
+    "parts",
+    [("one-at-a-time", None, None), ("random-walk", "subsample", None), ("mixture", "taylor", 5)],
+    ids=["mh", "two-stage", "subchain"],
+)
+def test_other_families_stay_in_their_posterior(parts, family):
+    kernel = make(*parts, model_named(family))
+    assert harness.departure(kernel, STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
 
 # --- kind 4: broken kernels must fail ---
