@@ -52,7 +52,8 @@ def kernel_of(kind: str, family: str = "bernoulli") -> Any:
 
 # Poisson rows that are all thinned are drawn so often that it takes minutes.
 CASES = [(kind, "bernoulli") for kind in KINDS]
-CASES += [(kind, "poisson") for kind in KINDS if kind != "all rows thinned"]
+CASES += [(kind, "poisson") for kind in ("thinned", "corrected", "one-at-a-time")]
+CASES += [pytest.param(kind, "poisson", marks=pytest.mark.long) for kind in ("two-stage", "mh")]
 
 
 @pytest.mark.parametrize(("kind", "family"), CASES)

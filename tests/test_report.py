@@ -146,7 +146,7 @@ def test_tables_have_the_summary(fits, pages):
 
 
 def test_a_loaded_fit_has_the_same_report(fits, pages, tmp_path):
-    for name in ("many", "splines"):
+    for name in ("groups", "splines"):
         fits[name].save(tmp_path / "fit.nc")
         assert report.render(tb.load(tmp_path / "fit.nc")) == pages[name].read_text("utf-8")
 
@@ -169,19 +169,20 @@ def test_what_is_no_page_is_refused(tmp_path):
 
 
 def test_in_a_browser(browser, pages):
-    for name in ("plain", "groups", "splines", "stuck"):
-        for device, width in WIDTHS.items():
-            with opened(browser, pages[name], width, dark=device == "phone") as page:
-                assert overflow(page) <= 0, (name, device)
-                drawn = page.locator("figure svg:visible")
-                assert drawn.count() == page.locator("figure").count() > 3
-                for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
-                    assert box["width"] > 200
-                    assert box["height"] > 50
-                    assert box["width"] <= width
-                page.emulate_media(media="print")
-                ink = page.evaluate("getComputedStyle(document.body).color")
-                assert ink == "rgb(0, 0, 0)"
+    shown = [("plain", "desktop"), ("groups", "desktop"), ("groups", "phone"), ("splines", "phone"), ("stuck", "phone")]
+    for name, device in shown:
+        width = WIDTHS[device]
+        with opened(browser, pages[name], width, dark=device == "phone") as page:
+            assert overflow(page) <= 0, (name, device)
+            drawn = page.locator("figure svg:visible")
+            assert drawn.count() == page.locator("figure").count() > 3
+            for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
+                assert box["width"] > 200
+                assert box["height"] > 50
+                assert box["width"] <= width
+            page.emulate_media(media="print")
+            ink = page.evaluate("getComputedStyle(document.body).color")
+            assert ink == "rgb(0, 0, 0)"
 
 
 def test_dark_and_light(browser, pages):
