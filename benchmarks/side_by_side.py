@@ -43,8 +43,8 @@ def splines():
 
 
 tasks = {
-    "pass, 4 vectors": (lambda: loans.log_likelihood(four), 20),
-    "pass with derivatives": (lambda: loans.derivatives(theta), 20),
+    "pass, 4 vectors": (lambda: loans.log_likelihood(four), 60),
+    "pass with derivatives": (lambda: loans.derivatives(theta), 60),
     "loans by auto, 4 x 10,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(X, y), draws=10_000, **quiet), 4),
     "groups, 4 x 500 draws": (lambda: tb.fit("y ~ x + (1 | g)", groups, draws=500, **quiet), 2),
     "100 columns, 4 x 1,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(wide, event), draws=1_000, **quiet), 2),

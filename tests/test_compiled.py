@@ -1,6 +1,7 @@
 """The vectorisable exp, log1p, log and normal tail against more digits, and compiling without a cache folder."""
 
 import gc
+import importlib.util
 import math
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from precise import expansion
 
 from tallbayes.families.compiled import (
     _Linked,
+    _Stored,
     compiled,
     exp,
     exp_negative,
@@ -245,6 +247,44 @@ def test_what_was_compiled_is_read_without_the_compiler():
         if not done.stdout.strip():
             break
     assert done.stdout.strip() == ""
+
+
+KEPT = """
+from tallbayes.families.compiled import compiled
+
+@compiled()
+def root(a):
+    if a < 0.0:
+        raise ValueError("no root")
+    return a**0.5
+
+@compiled()
+def fourth(a):
+    return root(root(a))
+"""
+
+
+def test_code_from_the_disk_is_linked_with_other_code(tmp_path):
+    """It raises what it raised, too, and is called by what is compiled later."""
+    (tmp_path / "kept.py").write_text(KEPT)
+
+    def loaded():
+        spec = importlib.util.spec_from_file_location("kept", tmp_path / "kept.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    assert loaded().root(16.0) == 4
+    again = loaded()
+    assert again.root(16.0) == 4
+    (found,) = again.root.overloads.values()
+    assert isinstance(found.library, _Stored) == (numba.version_info[:2] == (0, 68))
+    assert again.fourth(16.0) == 2
+    for function in (again.root, again.fourth):
+        with pytest.raises(ValueError, match="no root"):
+            function(-1.0)
+    assert again.root.stats.cache_hits
+    assert not again.fourth.stats.cache_hits
 
 
 @pytest.mark.parametrize("known", [True, False])

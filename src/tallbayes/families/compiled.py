@@ -7,13 +7,16 @@ arithmetic, so a loop around them becomes AVX code; they are accurate to a few u
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numba
 import numpy as np
+from llvmlite.binding import parse_bitcode
 from numba import extending, njit, types
+from numba.core import environment
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -114,8 +117,25 @@ def _remembered(function: Any, context: Any, arguments: Any, named: Any) -> Any:
 def _read(cache: Any, signature: Any, context: Any) -> Any:
     """What was compiled for a signature, if it is on disk; it needs numba's runtime, and nothing else of numba."""
     rtsys.initialize(context)
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(signature, context)
+    codegen, before = context.codegen(), environment._rebuild_env
+    codegen._library_class, environment._rebuild_env = _Stored, _named
+    try:
+        with cache._guard_against_spurious_io_errors():
+            return cache._load_overload(signature, context)
+    finally:
+        environment._rebuild_env = before
+        del codegen._library_class  # that of the class is seen again
+
+
+def _named(module: str, constants: Any, name: str) -> Any:
+    """Where compiled code finds constants. Its module is not imported for it: nothing else is looked for there."""
+    found = environment.lookup_environment(name)
+    if found is None:
+        imported = sys.modules.get(module)
+        found = environment.Environment({"__name__": module} if imported is None else vars(imported))
+        found.consts[:], found.env_name = constants, name
+        environment.Environment._memo[name] = found
+    return found
 
 
 class _Compiled(CPUDispatcher):
@@ -161,6 +181,35 @@ class _Linked(JITCodeLibrary):
 
     def serialize_using_object_code(self) -> Any:
         return self.serialize_using_bitcode()
+
+
+class _Stored(JITCodeLibrary):
+    """Code from the disk: what other code would be linked with is parsed when some is, which is rare."""
+
+    _machine, _bitcode = b"", b""
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        name, kind, data = state
+        if kind != "object":
+            return super()._unserialize(codegen, state)
+        found = cls(codegen, name)
+        found._machine, found._bitcode = data
+        found.enable_object_caching()
+        found._set_compiled_object(found._machine)
+        found._finalize_final_module()
+        return found
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        if name.encode() + b"\0" in self._machine:  # among its names, which end so
+            self._codegen._engine._defined_symbols.add(name)
+        return super().get_pointer_to_function(name)
+
+    def _get_module_for_linking(self) -> Any:
+        if self._bitcode and self._shared_module is None:
+            self._shared_module = parse_bitcode(self._bitcode)
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+        return super()._get_module_for_linking()
 
 
 class _Called(JITCodeLibrary):
