@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent.parent / "src"
+from benchmarks.timing import SOURCE, printed
 
 STEPS = """
 import json, sys, time, warnings
@@ -91,28 +88,19 @@ MOST = {"first logit fit": 10.0, "group terms": 6.0, "splines": 8.0}  # seconds 
 
 
 def run(code: str, source: Path, cache: str, *arguments: str) -> Any:
-    environment = os.environ | {"PYTHONPATH": str(source), "NUMBA_CACHE_DIR": cache}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(printed(code, *arguments, source=source, cache=cache))
 
 
 def importing(source: Path) -> float:
     code = "import time; t = time.perf_counter(); import tallbayes; print(time.perf_counter() - t)"
-    environment = os.environ | {"PYTHONPATH": str(source)}
-    found = [
-        float(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
-        for _ in range(5)
-    ]
-    return min(found)
+    return min(float(printed(code, source=source)) for _ in range(5))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--before", type=Path, help="the src folder of another checkout")
     before = parser.parse_args().before if __name__ == "__main__" else None
-    checkouts = {"before": before, "now": HERE} if before else {"now": HERE}
+    checkouts = {"before": before, "now": SOURCE} if before else {"now": SOURCE}
     for name, source in checkouts.items():
         print(f"{name:6} import tallbayes: {importing(source):.2f} s (below 1)")
     with tempfile.TemporaryDirectory() as folder:

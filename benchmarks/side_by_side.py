@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent.parent / "src"
+from benchmarks.timing import SOURCE, printed
+
 TURNS = 3
 
 OURS = """
@@ -89,28 +87,24 @@ np.save(f"{sys.argv[1]}/y.npy", y)
 """
 
 
-def run(python: str, code: str, folder: str, source: Path | None = None) -> str:
-    environment = os.environ | ({"PYTHONPATH": str(source), "NUMBA_CACHE_DIR": f"{folder}{source}"} if source else {})
-    return subprocess.run(
-        [python, "-c", code, folder], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--before", type=Path, help="the src folder of another checkout")
     parser.add_argument("--glum", help="an interpreter that has glum")
     given = parser.parse_args() if __name__ == "__main__" else parser.parse_args([])
-    sources = {"before": given.before.resolve(), "now": HERE} if given.before else {"now": HERE}
+    sources = {"before": given.before.resolve(), "now": SOURCE} if given.before else {"now": SOURCE}
     seconds: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        run(sys.executable, LOANS, folder, HERE)
+        printed(LOANS, folder)
         for _ in range(TURNS):
-            found = {name: run(sys.executable, OURS, folder, source) for name, source in sources.items()}
+            found = {
+                name: printed(OURS, folder, source=source, cache=f"{folder}{source}")
+                for name, source in sources.items()
+            }
             if given.glum:
-                found["glum"] = run(given.glum, GLUM, folder)
-            for name, printed in found.items():
-                for task, spent in json.loads(printed).items():
+                found["glum"] = printed(GLUM, folder, python=given.glum)
+            for name, line in found.items():
+                for task, spent in json.loads(line).items():
                     best = seconds.setdefault(task, {})
                     best[name] = min(best.get(name, spent), spent)
     names = [*sources, *(["glum"] if given.glum else [])]

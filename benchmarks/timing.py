@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+
+def printed(code: str, *arguments: str, python: str = sys.executable, source: Path = SOURCE, cache: str = "") -> str:
+    """The last line that code prints in a process of its own, with the package in `source` and a cache folder."""
+    environment = os.environ | {"PYTHONPATH": str(source)} | ({"NUMBA_CACHE_DIR": cache} if cache else {})
+    done = subprocess.run([python, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip().rsplit("\n", 1)[-1]
 
 
 def best(*functions: Callable[[], object], rounds: int = 10) -> list[float]:

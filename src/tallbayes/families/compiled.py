@@ -77,12 +77,11 @@ _TYPES: dict[Any, Any] = {}  # signatures by function, context and types of argu
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """For compiling, or reading what was compiled: types that numba has found before are looked up, no garbage is
-    collected, and what is on disk is just read.
+    """For compiling, and for reading what was compiled, without what numba does in vain.
 
-    For every `a * b` numba tries all that a star may mean, for strings and lists too, before it comes to numbers.
-    Python's garbage collector goes through all that numba builds, time and again, for nothing. And before it looks
-    at the disk numba imports all that it might need to compile.
+    Types that it has found before are looked up: for every `a * b` it would try all that a star may mean, for strings
+    and lists too, before it comes to numbers. No garbage is collected: the collector would go through all that numba
+    builds, time and again. And what is on disk is just read: numba would first import all that it compiles with.
     """
     with global_compiler_lock:  # one thread at a time, as numba has it
         on, before = gc.isenabled(), (_FUNCTIONS.get_call_type, _CACHE.load_overload)

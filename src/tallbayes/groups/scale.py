@@ -209,5 +209,5 @@ def draw_log_scale(code, count, squares, rng):
 
 @compiled()
 def new_log_scale(code, count, squares, rng):
-    """The same for Python."""
+    """What `draw_log_scale` draws, with an entry for Python."""
     return draw_log_scale(code, count, squares, rng)

@@ -81,6 +81,29 @@ def largest_excess(terms, y, eta, bounds, moves, radius):
     return worst
 
 
+def expansion(arrays: Arrays, terms: Integers, theta: Array, factor: Array) -> tuple[Array, Array]:
+    """Every row's linear predictor at theta, and a = |factor' x|."""
+    eta, reach = np.empty(arrays.size), np.empty(arrays.size)
+    if theta.size < TRIANGLE:
+        across = np.ascontiguousarray(factor.T)
+        arrays.over_blocks(_expand, terms, arrays.x, arrays.offset, theta, across, LENGTH, eta, reach)
+        return eta, reach
+    eta[:] = arrays.offset if arrays.offset.size else 0.0
+    for start in range(0, arrays.size, LENGTH):
+        part = arrays.x[:, start : start + LENGTH]
+        eta[start : start + LENGTH] += theta @ part
+        away = factor.T @ part
+        reach[start : start + LENGTH] = np.sqrt(np.einsum("ij,ij->j", away, away))
+    return eta, reach
+
+
+def bounds_within(radius: float, arrays: Arrays, terms: Integers, eta: Array, reach: Array) -> Array:
+    """c of every row within a radius, for its unit weight."""
+    out = np.empty(arrays.size)
+    arrays.over_blocks(_bounds, terms, arrays.y, eta, reach, radius, LENGTH, out)
+    return out
+
+
 class Split(NamedTuple):
     """Rows that are drawn, and rows that are always evaluated: together they must be all that have a positive bound."""
 
@@ -100,25 +123,11 @@ class Remainders:
         count(2 * arrays.size, 1)
         self._arrays, self._count, self._terms = arrays, count, family.terms
         self._theta, self._factor = np.array(theta, dtype=float), factor
-        self._eta, self._reach = np.empty(arrays.size), np.empty(arrays.size)
-        if theta.size < TRIANGLE:
-            across = np.ascontiguousarray(factor.T)
-            data = (self._terms, arrays.x, arrays.offset, self._theta, across, LENGTH, self._eta, self._reach)
-            arrays.over_blocks(_expand, *data)
-            return
-        self._eta[:] = arrays.offset if arrays.offset.size else 0.0
-        for start in range(0, arrays.size, LENGTH):
-            part = arrays.x[:, start : start + LENGTH]
-            self._eta[start : start + LENGTH] += theta @ part
-            away = factor.T @ part
-            self._reach[start : start + LENGTH] = np.sqrt(np.einsum("ij,ij->j", away, away))
+        self._eta, self._reach = expansion(arrays, self._terms, self._theta, factor)
 
     def bounds(self, radius: float) -> Array:
         """c of every row, for its unit weight."""
-        out = np.empty(self._arrays.size)
-        data = (self._terms, self._arrays.y, self._eta, self._reach, radius, LENGTH, out)
-        self._arrays.over_blocks(_bounds, *data)
-        return out
+        return bounds_within(radius, self._arrays, self._terms, self._eta, self._reach)
 
     def expected(self, radii: Array, spread: float, threshold: float, rng: np.random.Generator) -> Array:
         """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum.
@@ -185,5 +194,5 @@ class RemainderBounds:
 
     def of(self, arrays: Arrays) -> Array:
         """See `Measure`."""
-        made = Remainders(arrays, lambda rows, passes=0: None, self.family, self.theta, self.factor)
-        return made.bounds(self.radius)
+        terms = self.family.terms
+        return bounds_within(self.radius, arrays, terms, *expansion(arrays, terms, self.theta, self.factor))

@@ -34,14 +34,19 @@ class Derivatives(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LogLikelihood:
-    """The log-likelihood of each parameter vector."""
+class _EachVector:
+    """A question about each parameter vector."""
 
     family: Tag
 
     def looks(self, params: Array) -> int:
         """See `Task`."""
         return len(params)
+
+
+@dataclass(frozen=True)
+class LogLikelihood(_EachVector):
+    """The log-likelihood of each parameter vector."""
 
     def over(self, arrays: Arrays, params: Array) -> Parts:
         """See `Task`."""
@@ -55,14 +60,8 @@ class LogLikelihood:
 
 
 @dataclass(frozen=True)
-class LogLikelihoodDerivatives:
+class LogLikelihoodDerivatives(_EachVector):
     """The log-likelihood of each parameter vector, with gradient and curvature."""
-
-    family: Tag
-
-    def looks(self, params: Array) -> int:
-        """See `Task`."""
-        return len(params)
 
     def over(self, arrays: Arrays, params: Array) -> Parts:
         """See `Task`; what blocks have of groups comes with the groups' numbers."""
