@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 PEERS := .venv-peers
+# Python compiles what is imported; compiling all that is installed would take as long as installing it.
+INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # Modules that Python has compiled are kept, whatever the shell says: tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -25,7 +27,7 @@ test-targets: $(VENV)/ready
 test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal
 
-docs: $(VENV)/ready
+docs: $(VENV)/docs
 	$(RUN)/mkdocs build --strict
 
 bench: $(VENV)/ready
@@ -42,11 +44,14 @@ lint: $(VENV)/ready
 clean:
 	rm -rf $(VENV) $(PEERS) site
 
-# Python compiles what is imported; compiling all that is installed would take as long as installing it.
 $(VENV)/ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".[dev]"
+	$(INSTALL) --editable ".[dev]"
+	touch $@
+
+$(VENV)/docs: $(VENV)/ready
+	$(INSTALL) --editable ".[docs]"
 	touch $@
 
 $(PEERS)/ready: benchmarks/peers/requirements.txt

@@ -73,7 +73,7 @@ def test_the_share_of_a_prior_of_tau_is_that_of_log_tau(prior):
         own = np.concatenate([theta[:, :p], theta[:, p + shard.groups], theta[:, -1:]], axis=1)
         part = model.part(shard.rows, 1 / 5, shard.groups)
         total = total + part.log_posterior(own)
-        assert part.parameters[p] == f"1|bank[{shard.groups[0]}]"
+        assert part.names[p] == f"1|bank[{shard.groups[0]}]"
     np.testing.assert_allclose(np.ptp(total - model.log_posterior(theta)), 0, atol=1e-9)
 
 

@@ -164,7 +164,7 @@ def test_arrays():
     X = np.column_stack([np.ones(len(DATA)), DATA["x"]])
     model = tb.Hierarchical.from_arrays(X, DATA["y"], DATA["bank"], coefficients=["Intercept", "x"])
     by_formula = tb.Hierarchical(FORMULA, DATA)
-    theta = np.random.default_rng(1).normal(size=(2, len(model.parameters)))
+    theta = np.random.default_rng(1).normal(size=(2, len(model.names)))
     assert np.allclose(model.log_likelihood(theta), by_formula.log_likelihood(theta), rtol=1e-13)
     assert np.allclose(model.log_prior(theta), by_formula.log_prior(theta))
 

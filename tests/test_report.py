@@ -7,6 +7,7 @@ import pytest
 from browser import chromium, opened, overflow
 
 import tallbayes as tb
+from tallbayes.groups.example import group_example
 from tallbayes.results import report
 from tallbayes.results.example import example
 
@@ -34,7 +35,7 @@ def fits():
         "splines": tb.sample(
             tb.MARS("y ~ x + z", frame[:1_000]), draws=40, warmup=60, chains=2, seed=1, progress=False
         ),
-        "many": example(groups=700),
+        "many": group_example(700),
         "stuck": example(draws=40),
     }
 

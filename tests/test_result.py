@@ -11,11 +11,13 @@ from scipy import special, stats
 
 from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Binomial, Poisson
+from tallbayes.groups.example import group_example
+from tallbayes.groups.fit import HierarchicalFit
+from tallbayes.groups.predict import GroupEffects
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.example import example
 from tallbayes.results.file import ATTRIBUTE, check_writable, load
 from tallbayes.results.fit import Fit
-from tallbayes.results.predict import GroupEffects
 from tallbayes.sampling import diagnostics
 
 COLUMNS = [
@@ -329,7 +331,7 @@ def grouped(levels=LEVELS, chains=2, draws=300, **rest):
         "1|bank_sigma": (("chain", "draw"), rng.uniform(0.5, 1.5, (chains, draws))),
         "1|bank": (("bank", "chain", "draw"), np.moveaxis(effects, 2, 0)),  # whatever the order of the axes
     }
-    return Fit(
+    return HierarchicalFit(
         posterior=plain.posterior.assign(variables).assign_coords(bank=known),
         sample_stats=plain.sample_stats,
         stats=plain.stats,
@@ -371,7 +373,7 @@ def test_problems_name_groups_too():
 
 @pytest.mark.parametrize(("groups", "line"), [(2, None), (20, None), (21, "1 more"), (1_234, "1,214 more")])
 def test_a_printed_fit_shows_some_groups_and_counts_the_rest(groups, line):
-    fit = example(groups=groups, chains=1, draws=3)  # too few for diagnostics, which would take a while
+    fit = group_example(groups, chains=1, draws=3)  # too few for diagnostics, which would take a while
     text, html = repr(fit), fit._repr_html_()
     assert len(fit.summary()) == 3 + groups
     shown = [row for row in text.splitlines() if row.startswith("1|bank[")]
@@ -384,7 +386,7 @@ def test_a_printed_fit_shows_some_groups_and_counts_the_rest(groups, line):
 
 
 def test_the_story_says_what_was_said_about_the_groups():
-    fit = example(groups=3)
+    fit = group_example(3)
     fit.stats["groups"].update(count=10_000, said="whose sd is at the limit.")
     assert "groups       10,000 of 1|bank, whose sd is at the limit.\n" in repr(fit)
     assert "groups" not in repr(example())
@@ -404,10 +406,7 @@ def test_facts_on_groups_are_saved_and_given_to_arviz(tmp_path):
         new = {"x": [0.0, 1.0], "bank": [levels[0], levels[1]]}
         pd.testing.assert_frame_equal(back.predict(new), fit.predict(new), check_exact=True)
     assert set(example().to_arviz().children) == {"posterior", "sample_stats"}
-    plain = grouped()
-    plain.groups = None
-    plain.save(tmp_path / "fit.nc")
-    assert load(tmp_path / "fit.nc").groups is None
+    assert example().groups is None
 
 
 def by_hand(fit, x, place, draws=300):
@@ -472,7 +471,7 @@ def test_new_groups_depend_on_the_seed_and_their_name_alone(monkeypatch):
 
 
 def test_new_groups_with_names():
-    fit = example(groups=3)
+    fit = group_example(3)
     new = {"fico": [0.0] * 4, "bank": ["b02", "né", "new", "né"]}
     mean = fit.predict(new)["mean"]
     assert mean[1] == pytest.approx(mean[3], rel=1e-12)
@@ -489,7 +488,7 @@ def test_new_groups_with_names():
 
 
 def test_predictions_of_groups_are_made_in_slices(monkeypatch):
-    fit, seen = example(groups=200, chains=1, draws=50), []
+    fit, seen = group_example(200, chains=1, draws=50), []
     new = {"fico": np.zeros(1_000), "bank": [f"b{i:03}" for i in range(1_000)]}  # 799 of them are new
     whole = fit.predict(new)
     monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 5_000)
@@ -508,7 +507,7 @@ def test_offsets_go_with_groups():
 
 
 def test_the_example_with_groups_is_the_one_without_plus_groups():
-    fit = example(groups=120, draws=50)
+    fit = group_example(120, draws=50)
     np.testing.assert_array_equal(fit.posterior["beta"], example(draws=50).posterior["beta"])
     assert fit.formula.text == "y ~ fico + (1 | bank)"
     assert fit.formula.group_levels == tuple(fit.posterior["bank"].values) == tuple(fit.groups["bank"].values)
@@ -521,14 +520,14 @@ def test_the_example_with_groups_is_the_one_without_plus_groups():
 
 
 def test_compare_compares_groups_too():
-    table = compare(a=example(groups=3), b=example(groups=3, seconds=30.0))
+    table = compare(a=group_example(3), b=group_example(3, seconds=30.0))
     assert table["redpm_1"].round(6).tolist() == [1.0, 2.0]
     assert table["draws"].tolist() == [2_000, 2_000]
-    assert compare_parameters(a=example(groups=3)).index.tolist() == list(example(groups=3).parameters)
+    assert compare_parameters(a=group_example(3)).index.tolist() == list(group_example(3).parameters)
     with pytest.raises(ValueError, match=r"have different parameters, such as '1\|bank\[b04\]'"):
-        compare(a=example(groups=3), b=example(groups=4))
+        compare(a=group_example(3), b=group_example(4))
     with pytest.raises(ValueError, match="have different parameters"):
-        compare(a=example(groups=3), b=example())
+        compare(a=group_example(3), b=example())
 
 
 # Files
@@ -639,13 +638,13 @@ def test_load_says_what_is_wrong_with_a_file(tmp_path):
 
 
 def test_files_say_which_kind_of_fit_they_hold(tmp_path):
-    """A file without a kind is one of a regression, as old ones are; a kind that is not known is refused."""
-    path, fit = tmp_path / "fit.nc", example(groups=3)
+    """A kind that is not known is refused."""
+    path, fit = tmp_path / "fit.nc", group_example(3)
     fit.save(path)
     with h5py.File(path, "r+") as file:
         state = json.loads(file.attrs[ATTRIBUTE])
-        assert state.pop("kind") == "regression"
-        file.attrs[ATTRIBUTE] = json.dumps(state)
+    assert state["kind"] == "hierarchical"
+    assert type(load(path)) is HierarchicalFit
     assert repr(load(path)) == repr(fit)
     with h5py.File(path, "r+") as file:
         file.attrs[ATTRIBUTE] = json.dumps(state | {"kind": "forest"})

@@ -6,6 +6,7 @@ from tallbayes import plots
 from tallbayes.data import datasets
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.fit import fit
+from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.glm import GLM
@@ -40,6 +41,7 @@ __all__ = [
     "HalfCauchy",
     "HalfNormal",
     "Hierarchical",
+    "HierarchicalFit",
     "InverseSquare",
     "MARSFit",
     "Normal",

@@ -5,7 +5,7 @@ it does.
 Every function returns a matplotlib Figure that belongs to nobody: save it with `figure.savefig("name.png")`.
 """
 
-from tallbayes.results.group_plots import caterpillar
+from tallbayes.groups.plots import caterpillar
 from tallbayes.results.plots import calibration, density, forest, trace
 from tallbayes.results.speed_plots import redpm, seconds, speed
 from tallbayes.splines.plots import effects, importance, interaction

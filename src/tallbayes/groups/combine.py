@@ -28,7 +28,7 @@ POINTS = 200  # with which draws are held against the full data; effects are int
 def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.Generator) -> Combined:
     """Draws of all rows from those of each shard (chain, draw, parameter)."""
     model = cast(Hierarchical, kernel.model)
-    p, names = len(model.coefficients), (*model.coefficients, model.parameters[-1])
+    p, names = len(model.coefficients), (*model.coefficients, model.names[-1])
     given, around = model.rows.keep(Given, model.family.tag), np.empty(model.rows.groups)
     for shard, part in zip(kernel.kernels, parts, strict=True):
         around[cast(Hierarchical, shard.model).places] = part[..., p:-1].mean((0, 1))

@@ -34,7 +34,7 @@ class Hierarchical(GLM):
 
     >>> data = {"bank": ["a", "a", "b", "b", "c", "c"], "y": [0, 1, 0, 0, 1, 1]}
     >>> model = Hierarchical("y ~ 1 + (1 | bank)", data)
-    >>> model.parameters
+    >>> model.names
     ('Intercept', '1|bank[a]', '1|bank[b]', '1|bank[c]', '1|bank_sigma')
     >>> model.log_likelihood([[0.0, 0.0, 0.0, 0.0, -1.0]]).round(3)
     array([-4.159])
@@ -75,7 +75,7 @@ class Hierarchical(GLM):
         """The model of a design matrix X (rows, columns) that you made yourself, and the group of each row.
 
         >>> model = Hierarchical.from_arrays([[1.0], [1.0], [1.0]], [0, 1, 0], groups=[7, 7, 3])
-        >>> model.parameters
+        >>> model.names
         ('x0', '1|group[3]', '1|group[7]', '1|group_sigma')
         """
         phases = Phases()
@@ -117,7 +117,7 @@ class Hierarchical(GLM):
         return self._group
 
     @property
-    def parameters(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Names of all that is sampled, in the order of a parameter vector."""
         effects = (f"1|{self.group}[{level}]" for level in self.levels)
         return (*self.coefficients, *effects, f"1|{self.group}_sigma")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.mode import GroupMode
 from tallbayes.models.model import Result, Sampled
 from tallbayes.rows.tasks import GroupTotals
@@ -23,7 +24,9 @@ def with_groups(model: Hierarchical, result: Result, run: Sampled) -> Result:
     stats = {"term": f"1|{model.group}", "count": len(model.levels), "prior": str(model.group_prior)}
     stats |= {"zero": zero, "said": said}
     groups = (_joined(modes), {model.group: list(model.levels)})
-    return result._replace(stats=result.stats | {"groups": stats}, others=result.others | {"groups": groups})
+    return result._replace(
+        kind=HierarchicalFit.kind, stats=result.stats | {"groups": stats}, others=result.others | {"groups": groups}
+    )
 
 
 def _joined(modes: list[GroupMode]) -> dict[str, Any]:

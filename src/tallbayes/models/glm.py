@@ -202,7 +202,7 @@ class GLM:
         return self.rows.reduce(LogLikelihoodDerivatives(self.family.tag), params)
 
     @property
-    def parameters(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Names of all that is sampled, in the order of a parameter vector."""
         return self.coefficients
 

@@ -184,7 +184,7 @@ def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
     ['Intercept', 'fico']
     """
     known = fit.parameters
-    main = known if len(known) <= MANY or fit.group is None else known[: len(fit.coefficients) + 1]
+    main = known if len(known) <= MANY else fit.main_parameters
     for name in names or ():
         if name not in known:
             close = difflib.get_close_matches(name, known)

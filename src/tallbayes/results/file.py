@@ -21,7 +21,7 @@ from tallbayes.data.formula import Formula
 from tallbayes.results.fit import Fit
 from tallbayes.rows.calibration import Calibration
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ATTRIBUTE = "tallbayes"
 
 
@@ -105,7 +105,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
             f"{path!r} has format {state['format']}, but this version of tallbayes reads {FORMAT_VERSION}; "
             "load it with the version that wrote it"
         )
-    kind = Fit.kinds.get(state.get("kind", Fit.kind))  # files of regressions had no kind at first
+    kind = Fit.kinds.get(state["kind"])
     if kind is None:
         raise ValueError(f"{path!r} holds a fit of kind {state['kind']!r}; load it with the version that wrote it")
     with xr.open_datatree(path, engine="h5netcdf") as opened:

@@ -17,7 +17,7 @@ from tallbayes.data.formula import Formula
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.results.datasets import Given, dataset, sizes
-from tallbayes.results.predict import GroupEffects, as_table, check_interval, evenly_spaced, offsets, predict
+from tallbayes.results.predict import Effects, as_table, check_interval, evenly_spaced, offsets, predict
 from tallbayes.results.story import enumerated, number, story
 from tallbayes.rows.calibration import Calibration
 from tallbayes.sampling import diagnostics
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-GROUPS_SHOWN = 20  # in a printed fit
 BERNOULLI = Bernoulli()
 DRAWS = {"posterior": "posterior", "sample_stats": "sample_stats"}  # the datasets of every fit
 
@@ -41,9 +40,7 @@ class Fit:
     sampler knows it. `stats` says how the run went: seconds by phase, acceptance by stage, rows touched per draw,
     exact or not.
 
-    With a group term (1 | bank) the posterior also holds the effects `1|bank` (chain, draw, bank) and their standard
-    deviation `1|bank_sigma` (chain, draw), and `groups` says of each bank its number of `rows`, the mean `outcome`, and
-    the effect that its rows `alone` would give (NaN or infinite where they give none). Otherwise `groups` is None.
+    Fits with a group term (`tb.HierarchicalFit`) and of splines (`tb.MARSFit`) have more.
 
     >>> from tallbayes.results.example import example
     >>> fit = example()
@@ -51,17 +48,16 @@ class Fit:
     ('chain', 'draw', 'coefficient')
     >>> fit.summary()["mean"].round(1).to_dict()
     {'Intercept': -1.0, 'fico': 0.5}
-    >>> list(example(groups=3).posterior)
-    ['beta', '1|bank', '1|bank_sigma']
     """
 
     kinds: ClassVar[dict[str, type[Fit]]] = {}  # of fits, by the name that a file has for them
     kind: ClassVar[str] = "regression"
-    datasets: ClassVar[dict[str, str]] = DRAWS | {"groups": "constant_data"}  # by argument, their names in a file
+    datasets: ClassVar[dict[str, str]] = DRAWS  # by argument, their names in a file
+    group: str | None = None  # the column g of a group term (1 | g)
+    groups: xr.Dataset | None = None  # what is known of each group, if there are any
 
     posterior: xr.Dataset = dataset()
     sample_stats: xr.Dataset = dataset()
-    groups: xr.Dataset | None = dataset()
 
     def __init_subclass__(cls) -> None:
         Fit.kinds[cls.kind] = cls
@@ -76,13 +72,12 @@ class Fit:
         family: Family = BERNOULLI,
         offset: str | None = None,
         has_offset: bool = False,
-        groups: Given | None = None,
         calibration: Calibration | None = None,
     ) -> None:
         lengths = sizes(posterior)
         if lengths["chain"] * lengths["draw"] == 0:
             raise ValueError("a fit needs at least one draw, but the posterior has none")
-        self.posterior, self.sample_stats, self.groups = posterior, sample_stats, groups
+        self.posterior, self.sample_stats = posterior, sample_stats
         self.stats = stats
         self.formula = formula
         self.family = family
@@ -107,27 +102,19 @@ class Fit:
         return tuple(str(name) for name in self.posterior["coefficient"].values)
 
     @property
-    def group(self) -> str | None:
-        """The column g of the group term (1 | g), None without one.
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all parameters, in the order of `draws`.
 
         >>> from tallbayes.results.example import example
-        >>> example(groups=3).group
-        'bank'
+        >>> example().parameters
+        ('Intercept', 'fico')
         """
-        return next((str(axis) for axis in self.posterior.dims if f"1|{axis}" in self.posterior), None)
+        return self.coefficients
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of all parameters: the coefficients, then sd and effects of the groups.
-
-        >>> from tallbayes.results.example import example
-        >>> example(groups=3).parameters
-        ('Intercept', 'fico', '1|bank_sigma', '1|bank[b01]', '1|bank[b02]', '1|bank[b03]')
-        """
-        if self.group is None:
-            return self.coefficients
-        levels = self.posterior[self.group].values.tolist()
-        return (*self.coefficients, f"1|{self.group}_sigma", *(f"1|{self.group}[{level}]" for level in levels))
+    def main_parameters(self) -> tuple[str, ...]:
+        """Those that are shown where all would be too many."""
+        return self.parameters
 
     @property
     def _model(self) -> str:
@@ -142,11 +129,7 @@ class Fit:
     @property
     def draws(self) -> Array:
         """All parameters as an array of shape (chain, draw, parameter)."""
-        beta = self._values("beta", "coefficient")
-        if self.group is None:
-            return beta
-        sigma, effects = self._values(f"1|{self.group}_sigma"), self._values(f"1|{self.group}", self.group)
-        return np.concatenate([beta, sigma[..., None], effects], axis=2)
+        return self._values("beta", "coefficient")
 
     def _values(self, name: str, *axis: str) -> Array:
         return np.ascontiguousarray(self.posterior[name].transpose("chain", "draw", *axis).values)
@@ -230,19 +213,15 @@ class Fit:
         An offset that was a column of the data is read from `new_data`. Where the model was fitted with an
         array of offsets, give `offset`: one number per row, or one for all.
 
-        Rows of a group that the model was fitted to get the draws of its effect. Each other group gets effects drawn
-        from N(0, sigma^2), one for each draw of sigma, shared by all its rows. They depend on `seed` and on the name
-        of the group alone, so that the same seed gives the same prediction, whatever other rows there are.
+        With a group term, rows of a group that the model was fitted to get the draws of its effect. Each other group
+        gets effects drawn from N(0, sigma^2), one for each draw of sigma, shared by all its rows. They depend on `seed`
+        and on the name of the group alone: the same seed gives the same prediction, whatever other rows there are.
 
         >>> from tallbayes.results.example import example
         >>> example().predict({"fico": [-1.0, 1.0]}).round(1)
            mean  eti94_lb  eti94_ub
         0   0.2       0.2       0.2
         1   0.4       0.3       0.4
-        >>> example(groups=3).predict({"fico": [0.0, 0.0], "bank": ["b01", "never seen"]}).round(1)
-           mean  eti94_lb  eti94_ub
-        0   0.4       0.3       0.4
-        1   0.3       0.1       0.7
         """
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
@@ -253,14 +232,13 @@ class Fit:
             raise ValueError(f"seed must be 0 or more, got {seed}")
         X = self.formula.apply(new_data)
         added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
-        effects = None
-        if self.group is not None:
-            theta = self._values(f"1|{self.group}", self.group).reshape(every, -1)[kept]
-            sigma = self._values(f"1|{self.group}_sigma").reshape(every)[kept]
-            effects = GroupEffects(self.formula, new_data, theta, sigma, seed)
         beta = self._values("beta", "coefficient").reshape(every, -1)[kept]
-        result = predict(X, beta, added, effects, self.family.mean, interval)
+        result = predict(X, beta, added, self._effects_of(new_data, kept, seed), self.family.mean, interval)
         return as_table(result, interval, new_data)
+
+    def _effects_of(self, new_data: Any, kept: NDArray[np.intp], seed: int) -> Effects | None:
+        """What new rows have in their linear predictor besides coefficients, for some of the draws."""
+        return None
 
     def calibration(self) -> pd.DataFrame:
         """Predictions against outcomes of the rows that were fitted, sorted by their prediction into bins, a line each.
@@ -279,11 +257,11 @@ class Fit:
         return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
 
     def to_arviz(self) -> xr.DataTree:
-        """The draws as arviz wants them: a DataTree of posterior, sample_stats and, if there are groups, constant_data.
+        """The draws as arviz wants them: a DataTree of posterior, sample_stats and what else its kind has.
 
         >>> from tallbayes.results.example import example
-        >>> list(example(groups=3).to_arviz().children)
-        ['posterior', 'sample_stats', 'constant_data']
+        >>> list(example().to_arviz().children)
+        ['posterior', 'sample_stats']
         """
         import xarray as xr
 
@@ -323,9 +301,7 @@ class Fit:
 
     def _effects(self) -> list[str]:
         """Sections of the report on what was fitted besides coefficients."""
-        from tallbayes.results.report import group_section
-
-        return [] if self.group is None else [group_section(self)]
+        return []
 
     def _advice(self) -> list[str]:
         """What may help chains of this kind to converge."""
@@ -342,17 +318,16 @@ class Fit:
 
     @property
     def _shown(self) -> int:
-        """Lines of the summary in a printed fit: without the groups that would make it too long to read."""
-        return len(self.coefficients) + 1 + GROUPS_SHOWN
+        """Lines of the summary in a printed fit."""
+        return len(self.parameters)
 
     def _rounded(self) -> pd.DataFrame:
         """The summary as text."""
         return self.summary().iloc[: self._shown].map(number)
 
     def _left_out(self) -> list[str]:
-        """A line about the groups that `_rounded` does not show; none if it shows all."""
-        more = 0 if self.group is None else self.posterior.sizes[self.group] - GROUPS_SHOWN
-        return [f"... and {more:,} more of 1|{self.group}; fit.summary() has them all"] if more > 0 else []
+        """A line about what `_rounded` does not show; none if it shows all."""
+        return []
 
     def _story(self) -> str:
         """How the run went, in a few lines."""

@@ -16,7 +16,6 @@ import numpy as np
 from tallbayes.results import page
 from tallbayes.results.file import check_writable, replacing
 from tallbayes.results.fit import Fit
-from tallbayes.results.group_plots import caterpillar
 from tallbayes.results.plots import calibration, density, forest, trace
 from tallbayes.results.speed_plots import seconds, speed
 from tallbayes.results.story import METHODS, MIXED
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_PANELS, MOST_TRACES = 24, 8  # of more parameters those that mix worst
-MOST_GROUPS = 500  # in the table
 COLUMNS = {
     "mean": "mean",
     "sd": "sd",
@@ -185,39 +183,19 @@ def _advice(fit: Fit) -> list[str]:
 def _coefficients(fit: Fit) -> list[str]:
     if not fit.coefficients:
         return []
-    names = list(fit.coefficients) + ([f"1|{fit.group}_sigma"] if fit.group else [])
+    names = list(fit.main_parameters)
     caption = "Posterior mean, 50% and 94% interval of each coefficient but the intercept."
     return [
         page.section(
             "Coefficients",
             page.figure(forest(fit), caption),
-            page.table(_rounded(fit.summary().loc[names]), "coefficient", FORMATS),
+            page.table(in_words(fit.summary().loc[names]), "coefficient", FORMATS),
             page.text(
                 "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "
                 "the bulk) a minute. R-hat: 1 if chains agree. MC error: Monte Carlo error of the mean."
             ),
         )
     ]
-
-
-def group_section(fit: Fit) -> str:
-    """The effect of each group, as a figure and a table."""
-    assert fit.group is not None
-    table = fit.summary().iloc[len(fit.coefficients) + 1 :]
-    table.index = fit.posterior[fit.group].values
-    table = _rounded(table)
-    if fit.groups is not None:
-        table.insert(0, "mean outcome", fit.groups["outcome"].values)
-        table.insert(0, "rows", fit.groups["rows"].values)
-    table = table.iloc[np.argsort(-table["mean"].to_numpy(), kind="stable")]
-    count, more = len(table), ""
-    if count > MOST_GROUPS:
-        half = MOST_GROUPS // 2
-        table = table.iloc[[*range(half), *range(count - half, count)]]
-        more = page.text(f"The {half} largest and the {half} smallest of {count:,}; fit.summary() has them all.")
-    caption = f"The effect of each {fit.group} on the linear predictor, and what its rows alone would say."
-    drawn = page.figure(caterpillar(fit), caption)
-    return page.section(f"Groups: {fit.group}", drawn, page.table(table, fit.group, FORMATS), more)
 
 
 def _predictions(fit: Fit) -> str:
@@ -278,7 +256,8 @@ def _again(fit: Fit) -> str:
     return escape(f"{seed}Made with tallbayes, after Payne and Mallick, Two-Stage Metropolis-Hastings for Tall Data.")
 
 
-def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+def in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """Some lines of a summary, with names of columns that a reader knows."""
     return table[list(COLUMNS)].rename(columns=COLUMNS)
 
 

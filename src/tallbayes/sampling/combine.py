@@ -101,7 +101,7 @@ def combine(kernel: ConsensusKernel, parts: list[Array], rng: np.random.Generato
     """Draws of all rows from those of each shard (chain, draw, parameter)."""
     model = kernel.model
     found = combine_draws(kernel.combiner, np.stack(parts), model.log_posterior, POINTS, rng)
-    return Combined(*found, model.parameters)
+    return Combined(*found, model.names)
 
 
 def combine_draws(

@@ -170,7 +170,7 @@ class SubsamplingKernel:
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """Hold the draws against all rows."""
-        names, variance = self.model.parameters, float(path.variance.mean())
+        names, variance = self.model.names, float(path.variance.mean())
         with phases("checking"):
             errors = seen(path.theta, self.model.log_posterior, POINTS, rng)
         facts = {"estimator": self.estimator.name, "size": self.size, "blocks": self.blocks, "variance": variance}

@@ -23,10 +23,10 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     Hollow marks show what each group's rows alone would give, so that one sees how far the others pull it in; those
     beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names.
 
-    >>> from tallbayes.results.example import example
-    >>> figure = caterpillar(example(groups=5))
+    >>> from tallbayes.groups.example import group_example
+    >>> figure = caterpillar(group_example(5))
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['b01', 'b02', 'b03', 'b05', 'b04']
+    ['b01', 'b02', 'b04', 'b05', 'b03']
     """
     if fit.group is None:
         raise ValueError("this fit has no groups to draw; fit a formula with a group term such as (1 | bank)")
