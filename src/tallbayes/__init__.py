@@ -10,7 +10,7 @@ from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import SeparationWarning, TailWarning, find_mode
+from tallbayes.models.mode import PriorWarning, SeparationWarning, TailWarning, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.file import load
@@ -46,6 +46,7 @@ __all__ = [
     "MARSFit",
     "Normal",
     "Poisson",
+    "PriorWarning",
     "SeparationWarning",
     "ShardError",
     "SplineProxy",

@@ -51,7 +51,7 @@ FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson
 binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
-one; the latter may be repeated.  [default: normal(0, 10)]"""
+one, on the scale of the data; the latter may be repeated.  [default: wide, in the units of each column]"""
 GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
 GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
@@ -141,7 +141,7 @@ def _priors(
             raise click.BadParameter(f"{text!r}: {error}") from error
     if "" in found and len(found) > 1:
         raise click.BadParameter(
-            "give one prior for all coefficients, or priors by name (the others have normal(0, 10)), not both"
+            "give one prior for all coefficients, or priors by name (the others have defaults), not both"
         )
     return found.get("") or found or None
 
@@ -435,7 +435,9 @@ def _check_page(path: Path) -> None:
 
 def _judge(fit: Fit) -> int:
     """The exit code, after telling why it is not 0."""
-    problems = fit.problems()
+    problems = fit._problems()
+    for note in fit.stats["pulled"]:
+        _tell(f"warning: {note}")
     for problem in problems:
         _tell(f"not {'converged' if fit.stats['exact'] else 'mixed'}: {problem}")
     if fit.stats["interrupted"]:

@@ -52,7 +52,9 @@ def fit(
     data: pandas, polars or pyarrow table, dict of arrays, or path (or glob) of CSV or Parquet files.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
-    prior: `tb.Normal` or `tb.StudentT` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise.
+    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name. Those not
+        given follow the columns: Normal(0, 5 / sd of the column), Normal(0, 5 / difference) if it has two values, and
+        for the intercept Normal(0, 10) where all columns are at their means. `fit.prior` has them.
     group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`.
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.

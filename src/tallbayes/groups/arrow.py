@@ -50,7 +50,7 @@ def gaussian(at: Expansion, prior_slope: Array, prior_precision: Array, tau: flo
     variance = tau**2 / spread
     shares = variance[:, None] * at.mixed
     shift = (tau**2 * at.effect_slope - at.effects) / spread
-    precision = at.curvature + np.diag(prior_precision) - at.mixed.T @ shares
+    precision = at.curvature + prior_precision - at.mixed.T @ shares
     right = at.slope + prior_slope - at.mixed.T @ shift
     scale = 1 / np.sqrt(np.diag(precision))
     root = np.linalg.cholesky(precision * np.outer(scale, scale))

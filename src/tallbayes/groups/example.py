@@ -39,6 +39,7 @@ def group_example(
             posterior=(variables | drawn, coordinates | {"bank": names}),
             stats=found.stats | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said},
             others={
+                "prior": found.others["prior"] | {"1|bank_sigma": "HalfCauchy(scale=2.5)"},
                 "formula": Formula.learn("y ~ fico + (1 | bank)", data)[0],
                 "groups": (facts, {"bank": names}),
                 "calibration": calibrated(np.repeat(share, rows), seed),

@@ -25,11 +25,12 @@ from tallbayes.models.mode import (
     heavy_directions,
     refuse_collinear,
     require_top,
+    warn_of_pull,
     warn_of_separation,
     with_pilot,
 )
 from tallbayes.rows.protocol import Rows
-from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
+from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -73,7 +74,7 @@ class GroupMode:
     @property
     def conditional_sd(self) -> Array:
         """Standard deviation of each coefficient and effect given all others."""
-        own = np.diag(self.at.curvature) + self.model.prior.precision(self.at.beta)
+        own = np.diag(self.at.curvature + self.model.prior.precision(self.at.beta))
         return np.concatenate([1 / np.sqrt(own), 1 / np.sqrt(self.at.effect_curvature + self.tau**-2)])
 
     def draw(self, rng: list[np.random.Generator]) -> Array:
@@ -111,7 +112,7 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
     """
     p, before = len(model.coefficients), model.rows.passes
     theta, tau = np.zeros(model.rows.width), FIRST_TAU
-    largest, start = model.rows.reduce(Largest()), model.derivatives(theta)
+    largest, start = model.moments.largest, model.derivatives(theta)
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
     for rows in with_pilot(model, rng)[:-1]:  # with few rows a group it says nothing on effects
@@ -125,7 +126,10 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         return model.derivatives(np.concatenate([beta, theta[p:]]))
 
     if model.whole:
-        warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
+        separated = warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
+        pull, held = model.prior.gradient(at.beta), model.prior.precision(at.beta)
+        curvature = gaussian(at, pull, held, _most_probable(scales, heights)).precision - held
+        warn_of_pull(model.coefficients, curvature, pull, separated)
     flat = np.zeros((p, 0))
     if not model.prior.normal:
         _, far, maximum = without_prior(alone, theta[:p], top.here, start, largest)
@@ -137,13 +141,13 @@ def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
         )[0]
         again = _settle(model, np.concatenate([peak, none]), FIRST_TAU)
         step = again[0].theta[:p] - theta[:p]
-        apart = step @ (at.curvature + np.diag(model.prior.precision(at.beta))) @ step > 1
+        apart = step @ (at.curvature + model.prior.precision(at.beta)) @ step > 1
         if again[0].converged and apart:
             modes += int(abs(again[3] - mass) < NEGLIGIBLE)
             if again[3] > mass:
                 top, scales, heights, mass = again
                 theta, at = top.theta, _expansion(top.theta, top.here)
-    tau = float(np.exp(scales[heights.argmax()]))
+    tau = _most_probable(scales, heights)
     weights = np.exp(heights - heights.max())
     likelihood = np.array([_mass(model, at, np.exp(u)) for u in scales])
     mass_at_zero = _mass(model, at, 0.0)
@@ -169,11 +173,16 @@ def _settle(model: Hierarchical, theta: Array, tau: float) -> tuple[Climb, Array
         top = climb(partial(_look, model, model.rows, tau), partial(_newton, model, tau), theta, CLOSE)
         theta = top.theta
         scales, heights = _scale_posterior(model, _expansion(theta, top.here), tau)
-        last, tau = tau, float(np.exp(scales[heights.argmax()]))
+        last, tau = tau, _most_probable(scales, heights)
         if abs(np.log(tau / last)) < STAYS:
             break
     mass = np.logaddexp.reduce(heights) + np.log(scales[1] - scales[0])
     return top, scales, heights, float(mass + model.prior.log_density(theta[: len(model.coefficients)]))
+
+
+def _most_probable(scales: Array, heights: Array) -> float:
+    """The most probable tau, from log densities of log tau."""
+    return float(np.exp(scales[heights.argmax()]))
 
 
 def log_prior_of_scales(model: Hierarchical, scales: Array) -> Array:

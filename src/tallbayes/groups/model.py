@@ -122,6 +122,10 @@ class Hierarchical(GLM):
         effects = (f"1|{self.group}[{level}]" for level in self.levels)
         return (*self.coefficients, *effects, f"1|{self.group}_sigma")
 
+    def described_prior(self) -> dict[str, str]:
+        """See `GLM.described_prior`; effects have Normal(0, sd) priors."""
+        return super().described_prior() | {f"1|{self.group}_sigma": str(self.group_prior)}
+
     def log_prior(self, params: Array) -> Array:
         """Log prior density of (beta, theta, log tau)."""
         p = len(self.coefficients)

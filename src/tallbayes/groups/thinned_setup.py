@@ -159,7 +159,7 @@ def _shape(
 def _expansion(mode: GroupMode, arrow: Arrow, bends: Array, groups: list[Array]) -> Expansion:
     """The expansion; `groups` are the rows of its array that come last."""
     at, shares, prior = mode.at, arrow.shares, mode.model.prior
-    own_slope, own_precision = at.slope + prior.gradient(at.beta), at.curvature + np.diag(prior.precision(at.beta))
+    own_slope, own_precision = at.slope + prior.gradient(at.beta), at.curvature + prior.precision(at.beta)
     crossed, curved = at.mixed.T @ shares, shares * at.effect_curvature[:, None]
     precision = own_precision - crossed - crossed.T + curved.T @ shares
     return Expansion(

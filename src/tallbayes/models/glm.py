@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from tallbayes.models.priors import AnyPrior, Prior
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.moments import ColumnMoments, Moments
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
 from tallbayes.rows.track import Track
@@ -161,7 +162,6 @@ class GLM:
         (x, y, weights, offset, codes), trials, group = design.columns, design.trials, design.group
         self.family = family
         self.coefficients = design.coefficients
-        self.prior = Prior.of(prior, self.coefficients)
         self._group, self.levels = group or "", tuple(design.levels)
         self.has_offset = offset is not None
         self.observations = y.size
@@ -192,6 +192,12 @@ class GLM:
         if keep.size < y.size or group is not None:
             columns = columns.take(keep)
         self.rows: RowsAtHand = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
+        self.prior = Prior.of(prior, self.coefficients, self.moments)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """What the columns look like."""
+        return self.rows.reduce(ColumnMoments())
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -220,8 +226,12 @@ class GLM:
         with run.phases("calibration"):
             calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
-        others |= {"offset": self.offset, "has_offset": self.has_offset}
+        others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
+
+    def described_prior(self) -> dict[str, str]:
+        """The prior of each parameter in words, by its name."""
+        return dict(zip(self.coefficients, self.prior.described(), strict=True))
 
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
@@ -234,6 +244,7 @@ class GLM:
         """
         model = copy(self)
         model.rows, model.prior, model.whole = rows, self.prior.to_the_power(share), False
+        vars(model).pop("moments", None)  # the part's columns have their own
         return model
 
     def log_prior(self, params: Array) -> Array:

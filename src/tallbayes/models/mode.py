@@ -28,7 +28,7 @@ from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
 from tallbayes.rows.protocol import Rows
-from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihoodDerivatives
+from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -41,6 +41,7 @@ CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 15_000
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
 MANY_STARTS = 5  # those with which all combinations of two coefficients are found
+PULLED = 0.5  # standard errors by which a prior may move a coefficient without a word
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
 
 
@@ -50,6 +51,10 @@ class SeparationWarning(UserWarning):
 
 class TailWarning(UserWarning):
     """A Student-t prior gives the posterior tails or modes that this sampler cannot be trusted to visit."""
+
+
+class PriorWarning(UserWarning):
+    """A prior moves a coefficient by more than half a standard error of what the data alone say."""
 
 
 def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, method: str) -> None:
@@ -123,7 +128,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
     array([-1.3,  0.9])
     """
     theta, before = np.zeros(len(model.coefficients)), model.rows.passes
-    largest = model.rows.reduce(Largest())
+    largest = model.moments.largest
     start = model.derivatives(theta)
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
@@ -142,7 +147,9 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         theta = top.theta
     require_top(top)
     if model.whole:
-        warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
+        separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
+        pull = model.prior.gradient(top.theta)
+        warn_of_pull(model.coefficients, top.here.curvature[0], pull, separated)
     tops, flat = [top], np.zeros((theta.size, 0))
     if not model.prior.normal:
         peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
@@ -268,7 +275,7 @@ def climb(
 
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
     """Posterior precision, a factor of its inverse, and the Newton step."""
-    precision = here.curvature[0] + np.diag(prior.precision(theta))
+    precision = here.curvature[0] + prior.precision(theta)
     factor = _factor(precision)
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
 
@@ -318,8 +325,8 @@ def warn_of_separation(
     top: Climb,
     largest: Array,
     start: Derivatives,
-) -> None:
-    """Warn of coefficients that the likelihood alone would send to infinity.
+) -> list[str]:
+    """Warn of coefficients that the likelihood alone would send to infinity, and return their names.
 
     Newton's method goes on from the mode without the prior. A finite maximum is soon reached: steps get short. On the
     way to infinity each step moves the linear predictor of the rows that matter by about one, for ever less gain. That
@@ -333,7 +340,7 @@ def warn_of_separation(
         step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
         move = (np.abs(step) * largest).max()
         if move < STILL:
-            return
+            return []
         if step @ here.gradient[0] < LITTLE and move > 0.8 * before:
             break
         if values[0] < weightless:
@@ -346,14 +353,38 @@ def warn_of_separation(
         if found.value[0] < here.value[0]:  # as high as rounding lets us get
             break
         theta, here = theta + part * step, found
-    for name, reach in zip(coefficients, np.abs(step) * largest, strict=True):
-        if reach > ENDLESS:
-            warnings.warn(
-                f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
-                "one of its levels has only zeros or only ones); its posterior rests on the prior",
-                SeparationWarning,
-                stacklevel=3,
-            )
+    endless = np.abs(step) * largest > ENDLESS
+    separated = [name for name, goes_on in zip(coefficients, endless, strict=True) if goes_on]
+    for name in separated:
+        warnings.warn(
+            f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
+            "one of its levels has only zeros or only ones); its posterior rests on the prior",
+            SeparationWarning,
+            stacklevel=3,
+        )
+    return separated
+
+
+def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, separated: Sequence[str]) -> None:
+    """Warn where the prior moves coefficients far from where the data alone would have them.
+
+    At the mode the likelihood climbs as steeply as the prior falls; one Newton step without the prior says how far away
+    its maximum is. Coefficients for which it has none have been warned of.
+    """
+    scale = 1 / np.sqrt(np.diag(curvature))
+    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
+    inverse = (vectors / np.maximum(values, COLLINEAR)) @ vectors.T
+    moved = np.abs(inverse @ (scale * pull)) / np.sqrt(np.diag(inverse))
+    far = [j for j in np.argsort(-moved) if moved[j] > PULLED and coefficients[j] not in separated]
+    if far:
+        shown = ", ".join(f"{coefficients[j]!r} by {moved[j]:.1f}" for j in far[:5])
+        more = f" and {len(far) - 5} more by over {PULLED}" if len(far) > 5 else ""
+        warnings.warn(
+            f"the prior moves {shown}{more} standard errors away from what the data alone say; if that is not meant, "
+            "give wider priors, or none: the defaults follow each column's scale",
+            PriorWarning,
+            stacklevel=3,
+        )
 
 
 def _spectrum(here: Derivatives) -> tuple[Array, Array, Array]:

@@ -1,16 +1,25 @@
-"""Priors: independent densities, one for each coefficient."""
+"""Priors: independent densities, one for each coefficient.
+
+A prior that is given is for a coefficient as the data have it, whatever its units. Without one, defaults follow the
+columns: a coefficient has Normal(0, 5 / unit), where the unit is the column's sd, or the difference of its two values
+if it has no others; so a usual difference in a column may change the linear predictor by five, give or take. The
+intercept has Normal(0, 10) where all columns are at their means, and not where they are zero, which may be far from all
+data. Neither depends on units, and both are wide: with many rows they move nothing.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tallbayes.rows.moments import Moments
 
 Array = NDArray[np.float64]
 
@@ -63,7 +72,8 @@ def _check(mean: float, **positive: float) -> None:
 CoefficientPrior = Normal | StudentT
 AnyPrior = CoefficientPrior | Mapping[str, CoefficientPrior]
 
-DEFAULT = Normal(0.0, 10.0)
+INTERCEPT_SD = 10.0  # of the default prior of the intercept, at the columns' means
+SLOPE_SD = 5.0  # of that of what a usual difference in a column changes
 
 
 @dataclass(frozen=True)
@@ -71,48 +81,70 @@ class Prior:
     """The joint prior of all coefficients: independent Student-t densities, Normal where `df` is infinite.
 
     A Student-t density is proportional to (1 + z^2 / df)^-exponent, with exponent = (df + 1) / 2 unless it was raised
-    to a power. Every method takes one parameter vector of shape (p,) or several of shape (chains, p).
+    to a power. The density of the `intercept` may be that of theta_0 + sum means_j theta_j, its value where columns are
+    at their means; it is Normal then. Every method takes one parameter vector of shape (p,) or several of shape
+    (chains, p).
     """
 
     mean: Array
     scale: Array
     df: Array
     exponent: Array
+    means: Array  # (p,) all zero where the intercept's prior is that of the coefficient itself
+    intercept: int = 0
+    given: tuple[bool, ...] = ()  # whether each is the user's
 
     @classmethod
-    def of(cls, prior: AnyPrior | None, coefficients: Sequence[str]) -> Prior:
-        """One prior for all coefficients, or priors by coefficient name (the rest get Normal(0, 10)).
+    def of(cls, prior: AnyPrior | None, coefficients: Sequence[str], moments: Moments) -> Prior:
+        """One prior for all coefficients, or priors by coefficient name; the rest get defaults that follow the columns.
 
-        >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"]).scale
+        >>> columns = Moments(*np.array([[1, 0], [700, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
+        >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"], columns).scale
         array([10.,  1.])
         """
-        if prior is None or isinstance(prior, CoefficientPrior):
-            chosen = [prior or DEFAULT] * len(coefficients)
+        names = list(coefficients)
+        if prior is None:
+            chosen = dict[str, CoefficientPrior]()
+        elif isinstance(prior, CoefficientPrior):
+            chosen = dict.fromkeys(names, prior)
         elif isinstance(prior, Mapping):
             for name in prior:
                 if name not in coefficients:
                     near = difflib.get_close_matches(str(name), coefficients, 1)
                     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(coefficients)}"
                     raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
-            chosen = [prior.get(name, DEFAULT) for name in coefficients]
+            chosen = dict(prior)
         else:
             raise TypeError(
                 f"prior must be tb.Normal, tb.StudentT or a dict of them by coefficient, not {type(prior).__name__}"
             )
-        for one in chosen:
+        for one in chosen.values():
             if not isinstance(one, CoefficientPrior):
                 raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
-        mean, scale, df = (np.array([getattr(one, part) for one in chosen], float) for part in ("mean", "scale", "df"))
-        return cls(mean, scale, df, (df + 1) / 2)
+        intercept, means = moments.intercept, np.zeros(len(names))
+        widths = SLOPE_SD / moments.unit
+        if intercept >= 0:
+            widths[intercept] = INTERCEPT_SD / abs(moments.mean[intercept])
+            if names[intercept] not in chosen:
+                means = moments.mean / moments.mean[intercept]
+                means[intercept] = 0.0
+        all_of_them = [
+            chosen.get(name) or Normal(0.0, width) for name, width in zip(names, widths.tolist(), strict=True)
+        ]
+        mean, scale, df = (
+            np.array([getattr(one, part) for one in all_of_them], float) for part in ("mean", "scale", "df")
+        )
+        return cls(mean, scale, df, (df + 1) / 2, means, max(0, intercept), tuple(name in chosen for name in names))
 
     def to_the_power(self, share: float) -> Prior:
         """The density to a power, of which only ratios have a meaning: what a part of the rows gets of a prior.
 
-        >>> Prior.of(Normal(0, 2), ["fico"]).to_the_power(1 / 4).scale
+        >>> columns = Moments(*np.array([[700], [50], [300], [850], [0]], dtype=float))
+        >>> Prior.of(Normal(0, 2), ["fico"], columns).to_the_power(1 / 4).scale
         array([4.])
         """
         scale = np.where(np.isinf(self.df), self.scale / math.sqrt(share), self.scale)
-        return Prior(self.mean, scale, self.df, self.exponent * share)
+        return replace(self, scale=scale, exponent=self.exponent * share)
 
     @property
     def normal(self) -> bool:
@@ -121,29 +153,66 @@ class Prior:
 
     def log_density(self, theta: Array) -> Array:
         """Log density, with its constant."""
-        z = (theta - self.mean) / self.scale
+        z = (self._at_means(theta) - self.mean) / self.scale
         kernel = np.where(np.isinf(self.df), -0.5 * z * z, -self._exponent * np.log1p(z * z / self._df))
         return np.asarray(kernel.sum(-1) - self._log_constant)
 
     def gradient(self, theta: Array) -> Array:
         """Gradient of the log density."""
-        return np.asarray(self.precision(theta) * (self.mean - theta))
+        slopes, _ = self.each(theta)
+        return np.asarray(slopes + slopes[..., [self.intercept]] * self.means)
 
     def precision(self, theta: Array) -> Array:
-        """The precision of the Normal density with the same mean and the same slope at theta.
+        """The precision (p, p) of the Normal density with the same mean and the same slope at theta (p,).
 
         For a Normal prior that is minus the curvature. For a Student-t prior it is larger, and unlike the curvature
         always positive.
         """
-        z = (theta - self.mean) / self.scale
-        return np.asarray(np.where(np.isinf(self.df), 1.0, 2 * self._exponent / (self._df + z * z)) / self.scale**2)
+        found = np.diag(self.each(theta)[1])
+        weights = self.means.copy()
+        weights[self.intercept] = 1.0
+        own = found[self.intercept, self.intercept]
+        found[self.intercept, self.intercept] = 0.0
+        return np.asarray(found + own * np.outer(weights, weights))
+
+    def each(self, theta: Array) -> tuple[Array, Array]:
+        """Slopes and precisions of the densities by themselves, each in what it is a density of."""
+        away = self._at_means(theta) - self.mean
+        z = away / self.scale
+        precision = np.where(np.isinf(self.df), 1.0, 2 * self._exponent / (self._df + z * z)) / self.scale**2
+        return -precision * away, precision
+
+    def _at_means(self, theta: Array) -> Array:
+        """What the densities are of: the coefficients, with the intercept where columns are at their means."""
+        found = np.array(theta, dtype=float)
+        if self.means.any():
+            # Not `theta @ means`: BLAS adds up a vector in an order that depends on its place among the others.
+            found[..., self.intercept] += (theta * self.means).sum(-1)
+        return found
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draws of shape (size, p)."""
         z = rng.standard_normal((size, self.mean.size))
         for j in np.flatnonzero(np.isfinite(self.df)):
             z[:, j] = rng.standard_t(self.df[j], size)
-        return self.mean + self.scale * z
+        found = self.mean + self.scale * z
+        found[:, self.intercept] -= (found * self.means).sum(-1)
+        return found
+
+    def described(self) -> list[str]:
+        """Each in words, as `fit.prior` has them.
+
+        >>> columns = Moments(*np.array([[1, 0], [700, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
+        >>> Prior.of(None, ["Intercept", "fico"], columns).described()
+        ["Normal(0, 10) at the columns' means", 'Normal(0, 0.1)']
+        """
+        found = []
+        for mean, scale, df in zip(self.mean.tolist(), self.scale.tolist(), self.df.tolist(), strict=True):
+            kind, shape = ("Normal", "") if math.isinf(df) else ("StudentT", f"{df:.4g}, ")
+            found.append(f"{kind}({shape}{mean:.4g}, {scale:.4g})")
+        if self.means.any():
+            found[self.intercept] += " at the columns' means"
+        return found
 
     @property
     def _df(self) -> Array:

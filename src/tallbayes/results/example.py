@@ -47,9 +47,15 @@ def example_result(seed: int, seconds: float, chains: int, draws: int) -> Result
         "interrupted": False,
         "warnings": [],
         "doubts": [],
+        "pulled": [],
     }
     variables = {"beta": (("chain", "draw", "coefficient"), beta)}, {"coefficient": list(formula.coefficients)}
-    others = {"formula": formula, "calibration": calibrated(Bernoulli().mean(np.linspace(-2.0, 0.0, 1_000)), seed)}
+    prior = {"Intercept": "Normal(0, 10) at the columns' means", "fico": "Normal(0, 5)"}
+    others = {
+        "formula": formula,
+        "prior": prior,
+        "calibration": calibrated(Bernoulli().mean(np.linspace(-2.0, 0.0, 1_000)), seed),
+    }
     return Result("regression", variables, {"lp": -(beta**2).sum(axis=2)}, stats, others)
 
 

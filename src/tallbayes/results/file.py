@@ -69,6 +69,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
         "family": families.to_json(fit.family),
         "offset": fit.offset,
         "has_offset": fit.has_offset,
+        "prior": fit.prior,
         "calibration": None if fit._calibration is None else [part.tolist() for part in fit._calibration],
     }
     tree = fit.to_arviz()
@@ -113,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
     parts: dict[str, Any] = {
         argument: tree[name].to_dataset() for argument, name in kind.datasets.items() if name in tree.children
     }
-    parts |= {name: state[name] for name in ("stats", "offset", "has_offset")}
+    parts |= {name: state[name] for name in ("stats", "offset", "has_offset", "prior")}
     parts["formula"] = None if state["formula"] is None else Formula.from_json(state["formula"])
     parts["family"] = families.resolve(state["family"])
     if state.get("calibration") is not None:

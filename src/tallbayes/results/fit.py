@@ -38,7 +38,7 @@ class Fit:
 
     `posterior` holds `beta` (chain, draw, coefficient), `sample_stats` the log posterior `lp` (chain, draw) where the
     sampler knows it. `stats` says how the run went: seconds by phase, acceptance by stage, rows touched per draw,
-    exact or not.
+    exact or not. `prior` has the prior of each parameter in words, by name.
 
     Fits with a group term (`tb.HierarchicalFit`) and of splines (`tb.MARSFit`) have more.
 
@@ -73,6 +73,7 @@ class Fit:
         offset: str | None = None,
         has_offset: bool = False,
         calibration: Calibration | None = None,
+        prior: dict[str, str] | None = None,
     ) -> None:
         lengths = sizes(posterior)
         if lengths["chain"] * lengths["draw"] == 0:
@@ -83,6 +84,7 @@ class Fit:
         self.family = family
         self.offset = offset
         self.has_offset = has_offset or offset is not None
+        self.prior = prior or {}
         self._calibration = calibration
 
     @classmethod
@@ -181,17 +183,24 @@ class Fit:
         return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
-        """What speaks against the draws, a sentence each; nothing if all is well.
+        """What may be wrong, a sentence each: with the draws, or with a prior that is at odds with the data.
+
+        A prior that moves a coefficient by more than half a standard error of what the data alone say is named; the
+        draws are right for it all the same.
 
         >>> from tallbayes.results.example import example
         >>> example().problems()
         []
         """
-        return [*self.stats.get("doubts", []), *diagnostics.problems(self.draws, self.parameters, self._diagnostics)]
+        return [*self._problems(), *self.stats["pulled"]]
+
+    def _problems(self) -> list[str]:
+        """What is wrong with the draws."""
+        return [*self.stats["doubts"], *diagnostics.problems(self.draws, self.parameters, self._diagnostics)]
 
     @property
     def converged(self) -> bool:
-        """Whether no diagnostic speaks against the draws.
+        """Whether no diagnostic finds a problem with the draws.
 
         Diagnostics compare chains with each other. Those of an approximate method (`stats["exact"]` is False) may agree
         and still be off together, so there this means "mixed", and that is what printed fits and reports say.
@@ -201,7 +210,7 @@ class Fit:
         >>> fit.stats["exact"], fit.converged
         (True, True)
         """
-        return not self.problems()
+        return not self._problems()
 
     def predict(
         self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0
@@ -323,7 +332,10 @@ class Fit:
 
     def _rounded(self) -> pd.DataFrame:
         """The summary as text."""
-        return self.summary().iloc[: self._shown].map(number)
+        table = self.summary().iloc[: self._shown].map(number)
+        if self.prior:
+            table["prior"] = [self.prior.get(str(name), "") for name in table.index]
+        return table
 
     def _left_out(self) -> list[str]:
         """A line about what `_rounded` does not show; none if it shows all."""
@@ -331,7 +343,7 @@ class Fit:
 
     def _story(self) -> str:
         """How the run went, in a few lines."""
-        return story(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self.problems())
+        return story(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self._problems())
 
 
 Fit.kinds[Fit.kind] = Fit

@@ -85,7 +85,7 @@ def render(fit: Fit) -> str:
 
 
 def _verdict(fit: Fit) -> str:
-    stats, problems = fit.stats, fit.problems()
+    stats, problems = fit.stats, fit._problems()
     least, total = float(fit.edpm().min()), sum(stats["seconds"].values())
     size = np.prod(fit.draws.shape[:2])
     exact = ("exact", "yes", "draws follow the posterior of all rows", "good")
@@ -146,7 +146,7 @@ def _exactness(fit: Fit) -> str:
 
 
 def _convergence(fit: Fit) -> str:
-    problems, warnings = fit.problems(), fit.stats["warnings"]
+    problems, warnings = fit._problems(), fit.stats["warnings"]
     table = fit.summary()
     if not problems:
         least, worst = table["ess_bulk"].min(), table["r_hat"].max()
@@ -185,11 +185,15 @@ def _coefficients(fit: Fit) -> list[str]:
         return []
     names = list(fit.main_parameters)
     caption = "Posterior mean, 50% and 94% interval of each coefficient but the intercept."
+    table = in_words(fit.summary().loc[names])
+    if fit.prior:
+        table["prior"] = [fit.prior.get(name, "") for name in names]
     return [
         page.section(
             "Coefficients",
             page.figure(forest(fit), caption),
-            page.table(in_words(fit.summary().loc[names]), "coefficient", FORMATS),
+            page.table(table, "coefficient", FORMATS),
+            page.bullets(fit.stats["pulled"]),
             page.text(
                 "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "
                 "the bulk) a minute. R-hat: 1 if chains agree. MC error: Monte Carlo error of the mean."

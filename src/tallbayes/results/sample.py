@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from tallbayes.data.timing import Phases, telling
-from tallbayes.models.mode import SeparationWarning, TailWarning
+from tallbayes.models.mode import PriorWarning, SeparationWarning, TailWarning
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit
 from tallbayes.sampling import loop
@@ -41,10 +41,11 @@ def answer(model: Model, method: Method, request: Request) -> Fit:
         warnings.simplefilter("always")
         kernel = method.kernel(model, request.seed, phases)
     for warning in caught:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     run = loop.run(kernel, request, phases)
     found = model.result(run)
     result = Fit.kinds[found.kind].of(found)
-    for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning)):
+    for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
         result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
     return result

@@ -43,6 +43,7 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
         "groups": [", ".join(filter(None, said))],
         "seconds": [", ".join(f"{phase} {time:.2f}" for phase, time in stats["seconds"].items())],
         met: problems or [well],
+        "priors": stats["pulled"],
         "warnings": stats["warnings"],
     }
     return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))

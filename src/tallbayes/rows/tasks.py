@@ -114,27 +114,6 @@ class OutcomeSums(_Once):
 
 
 @dataclass(frozen=True)
-class Largest(_Once):
-    """The largest absolute value of each column."""
-
-    def over(self, arrays: Arrays, params: Array) -> Parts:
-        """See `Task`."""
-        found = np.empty((arrays.blocks, arrays.columns))
-
-        def look(begin: int, end: int) -> None:
-            for block in range(begin, end):
-                part = arrays.x[:, block * LENGTH : (block + 1) * LENGTH]
-                found[block] = np.maximum(part.max(1), -part.min(1))
-
-        arrays.over_blocks(look)
-        return (found,)
-
-    def answer(self, parts: Parts, params: Array, rows: Rows) -> Array:
-        """See `Task`."""
-        return np.asarray(parts[0].max(0))
-
-
-@dataclass(frozen=True)
 class Levels(_Once):
     """Rows of each level of a column kept with the rows, or of "outcome": how many, their weight, and outcomes."""
 

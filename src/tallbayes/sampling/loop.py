@@ -71,6 +71,7 @@ class Run:
             "interrupted": self.interrupted,
             "warnings": [],
             "doubts": [],
+            "pulled": [],
         }
 
 

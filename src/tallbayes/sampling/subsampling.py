@@ -101,7 +101,8 @@ class SubsamplingKernel:
         mode, prior = self.mode, self.model.prior
         expansion = (mode.theta, mode.log_likelihood, mode.gradient, mode.curvature)
         walk = np.ascontiguousarray(self.proposal.scale * self.proposal.factor)
-        return Target(self.estimator.known, *expansion, prior.mean, prior.scale, prior.df, prior.exponent, walk)
+        densities = (prior.mean, prior.scale, prior.df, prior.exponent, prior.means)
+        return Target(self.estimator.known, *expansion, *densities, prior.intercept, walk)
 
     def told(self, variance: float) -> str:
         """What is approximate, in words, given the mean variance of the estimates."""

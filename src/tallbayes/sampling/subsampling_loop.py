@@ -40,15 +40,20 @@ class Target(NamedTuple):
     prior_scale: Array  # (p,)
     prior_df: Array  # (p,) infinite where the prior is Normal
     prior_exponent: Array  # (p,) of 1 + z^2 / df, where it is not
+    prior_means: Array  # (p,) of the columns, where the prior of the intercept is at these
+    intercept: int  # its place
     factor: Array  # (p, p) of the random walk
 
 
 @compiled()
 def log_prior(target, theta):
     """Log prior density, up to a constant."""
-    total = 0.0
+    total, shift = 0.0, 0.0
     for j in range(theta.size):
-        z = (theta[j] - target.prior_mean[j]) / target.prior_scale[j]
+        shift += target.prior_means[j] * theta[j]
+    for j in range(theta.size):
+        at = theta[j] + shift if j == target.intercept else theta[j]
+        z = (at - target.prior_mean[j]) / target.prior_scale[j]
         df = target.prior_df[j]
         total += -0.5 * z * z if df == np.inf else -target.prior_exponent[j] * math.log1p(z * z / df)
     return total

@@ -334,5 +334,5 @@ def _target(
 
 def prior_of(prior: Prior, theta: Array) -> Array:
     """What the loop knows of the priors, whose quadratic approximation is at theta."""
-    parts = [theta, prior.mean, prior.scale, prior.df, prior.exponent, prior.gradient(theta), prior.precision(theta)]
+    parts = [theta, prior.mean, prior.scale, prior.df, prior.exponent, *prior.each(theta)]
     return np.array(parts, dtype=float)[:, : 0 if prior.normal else theta.size].copy()

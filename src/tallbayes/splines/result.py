@@ -147,8 +147,8 @@ class MARSFit(Fit):
         each = (kept + every * np.arange(chains)[:, None]).ravel()
         return self._all[0].some(each).each(self._design(new_data)).reshape(chains, kept.size, -1)
 
-    def problems(self) -> list[str]:
-        """What speaks against the draws, a sentence each; nothing if all is well.
+    def _problems(self) -> list[str]:
+        """What is wrong with the draws.
 
         That k never changes is not against them, but that it is often as large as it may be is.
         """
