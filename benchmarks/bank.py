@@ -13,14 +13,14 @@ def main() -> None:
         print("\nBank data: set TALLBAYES_DATA to the folder that holds bank-additional-full.csv")
         return
     data = tb.datasets.load_bank()
-    common = {"seed": 1, "warmup": 500}
+    common = {"seed": 1, "warmup": 500, "prior": tb.Normal(0, 10)}
     fits = {
         "mh": tb.fit(FORMULA, data, method=tb.MH("one-at-a-time"), draws=10_000, **common),
         "block_mh": tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=20_000, **common),
         "subsample": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Subsample(1_400)), draws=10_000, **common),
         "case_control": tb.fit(FORMULA, data, method=tb.TwoStage(tb.CaseControl(1_000)), draws=10_000, **common),
         "taylor": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Taylor()), draws=10_000, **common),
-        "auto": tb.fit(FORMULA, data, draws=25_000, seed=1),
+        "auto": tb.fit(FORMULA, data, draws=25_000, seed=1, prior=tb.Normal(0, 10)),
         "taylor_1000": tb.fit(FORMULA, data, method=tb.TwoStage(tb.Taylor(1_000)), draws=10_000, **common),
     }
     print(f"\nBank, {len(data):,} rows, {fits['mh'].stats['distinct_rows']:,} distinct")

@@ -27,7 +27,7 @@ def main(out: str = "demo", draws: int = DRAWS) -> None:
     if "TALLBAYES_DATA" not in os.environ:
         print("\nBank data: set TALLBAYES_DATA to the folder that holds bank-additional-full.csv")
         return
-    data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False}
+    data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False, "prior": tb.Normal(0, 10)}
     mh = tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=4 * draws, warmup=500, **common)
     fits = {
         name: tb.fit(FORMULA, data, method=tb.Consensus(**options), draws=draws, **common)

@@ -56,7 +56,7 @@ def loans(rows: int = tb.datasets.LOAN_ROWS, draws: dict[str, int] | None = None
     data, draws = tb.datasets.simulate_loans(rows), LOAN_DRAWS | (draws or {})
 
     def fit(name: str, data: pd.DataFrame, count: int, warmup: int | None) -> tb.Fit:
-        options: dict[str, Any] = {"group_prior": PAPERS_PRIOR, "seed": 1, "progress": False}
+        options: dict[str, Any] = {"group_prior": PAPERS_PRIOR, "prior": tb.Normal(0, 10), "seed": 1, "progress": False}
         return tb.fit(LOANS, data, method=LOAN_METHODS[name], draws=count, warmup=warmup, **options)
 
     for name in LOAN_METHODS:  # compile
@@ -92,7 +92,7 @@ def flights(rows: int | None = None, mh_draws: int = 4_000, auto_draws: int = 4_
     data = tb.datasets.load_flights()
     if rows is not None:
         data = data.sample(rows, random_state=1)
-    common: dict[str, Any] = {"seed": 1, "progress": False}
+    common: dict[str, Any] = {"seed": 1, "progress": False, "prior": tb.Normal(0, 10)}
     for method in ("mh", "auto"):  # compile
         tb.fit(FLIGHTS, data, method=method, draws=COMPILE_DRAWS, warmup=COMPILE_DRAWS, **common)
     auto = tb.fit(FLIGHTS, data, draws=auto_draws, **common)
@@ -170,7 +170,7 @@ def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.
     Gaussian by the priors. One parameter at a time MH hardly moves along it, and tau follows it; so m is drawn after
     each sweep. That is one more Gibbs step, which leaves the posterior as it is.
     """
-    model = tb.Hierarchical(formula, data, **options)
+    model = tb.Hierarchical(formula, data, prior=tb.Normal(0, 10), **options)
     streams, rng = Streams.spawn(1, 4), np.random.default_rng(1)
     first, p = model.coefficients.index("Intercept"), len(model.coefficients)
 
@@ -179,7 +179,7 @@ def free_mh(formula: str, data: pd.DataFrame, draws: int, **options: Any) -> np.
         for _ in range(count):
             state, part = kernel.advance(state, 1, streams)
             theta, precision = state.theta, np.exp(-2 * state.theta[:, -1])
-            total = 1 / 10**2 + model.rows.groups * precision  # the default prior of the intercept is Normal(0, 10)
+            total = 1 / 10**2 + model.rows.groups * precision  # the prior of the intercept is Normal(0, 10)
             mean = (theta[:, first] / 10**2 - theta[:, p:-1].sum(1) * precision) / total
             m = mean + rng.standard_normal(mean.size) / np.sqrt(total)
             theta[:, first] -= m

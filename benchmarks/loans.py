@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 import tallbayes as tb
+from tallbayes.paper.experiment import PRIOR
 from tallbayes.paper.loans import FORMULA
 
 METHODS: dict[str, Any] = {
@@ -21,7 +22,9 @@ METHODS: dict[str, Any] = {
 def fit_all(data: pd.DataFrame, draws: dict[str, int], seed: int = 1) -> dict[str, tb.Fit]:
     """Each method on the same data, with so many draws a chain and a fifth of that for tuning."""
     return {
-        name: tb.fit(FORMULA, data, draws=count, warmup=min(count // 5, 1_000), seed=seed, method=METHODS[name])
+        name: tb.fit(
+            FORMULA, data, draws=count, warmup=min(count // 5, 1_000), seed=seed, method=METHODS[name], prior=PRIOR
+        )
         for name, count in draws.items()
     }
 
@@ -38,7 +41,7 @@ def report(fits: dict[str, tb.Fit]) -> None:
 def main() -> None:
     data = tb.datasets.simulate_loans()
     for method in METHODS.values():  # compile
-        tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False, method=method)
+        tb.fit(FORMULA, data.head(200_000), draws=5, warmup=5, seed=0, progress=False, method=method, prior=PRIOR)
     fits = fit_all(data, {"mh": 2_000, "case_control": 4_000, "uniform": 3_000, "taylor": 4_000, "auto": 10_000})
     print(f"\nLoans, {len(data):,} rows, {int(data['foreclosed'].sum()):,} foreclosed")
     report(fits)

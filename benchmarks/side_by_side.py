@@ -35,6 +35,10 @@ four = theta + 0.01 * rng.normal(size=(4, theta.size))
 quiet = {"seed": 1, "progress": False}
 
 
+def by_auto():
+    return tb.sample(tb.GLM.from_arrays(X, y, prior=tb.Normal(0, 10)), draws=10_000, **quiet)
+
+
 def splines():
     model = tb.MARS(spline, curved, max_bases=6)
     return tb.sample(model, draws=20, warmup=30, chains=2, **quiet)
@@ -43,7 +47,7 @@ def splines():
 tasks = {
     "pass, 4 vectors": (lambda: loans.log_likelihood(four), 60),
     "pass with derivatives": (lambda: loans.derivatives(theta), 60),
-    "loans by auto, 4 x 10,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(X, y), draws=10_000, **quiet), 4),
+    "loans by auto, 4 x 10,000 draws": (by_auto, 4),
     "groups, 4 x 500 draws": (lambda: tb.fit("y ~ x + (1 | g)", groups, draws=500, **quiet), 2),
     "100 columns, 4 x 1,000 draws": (lambda: tb.sample(tb.GLM.from_arrays(wide, event), draws=1_000, **quiet), 2),
     "splines, 2 x 20 draws": (splines, 1),

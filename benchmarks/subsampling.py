@@ -30,7 +30,7 @@ def main() -> None:
     if "TALLBAYES_DATA" not in os.environ:
         print("\nBank data: set TALLBAYES_DATA to the folder that holds bank-additional-full.csv")
         return
-    data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False}
+    data, common = tb.datasets.load_bank(), {"seed": 1, "progress": False, "prior": tb.Normal(0, 10)}
     truth = tb.fit(FORMULA, data, method=tb.MH("random-walk"), draws=50_000, warmup=500, **common)
     lines = {}
     for name, method in RUNS.items():

@@ -4,12 +4,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.models.priors import DEFAULT, Normal, Prior, StudentT
+from tallbayes.models.priors import Normal, Prior, StudentT
+from tallbayes.rows.moments import Moments
 
 EPS = np.finfo(float).eps
 NAMES = ["Intercept", "fico", "dti"]
-PRIOR = Prior.of({"fico": Normal(1, 0.01), "dti": Normal(-3.0, 1e4)}, NAMES)
-MIXED = Prior.of({"Intercept": StudentT(3, -1, 0.5), "fico": Normal(1, 2), "dti": StudentT(0.7, 0, 100)}, NAMES)
+COLUMNS = Moments(
+    mean=np.array([1.0, 700.0, 0.25]),
+    sd=np.array([0.0, 50.0, 0.4]),
+    low=np.array([1.0, 300.0, 0.0]),
+    high=np.array([1.0, 850.0, 2.0]),
+    two=np.array([False, False, True]),
+)
+
+
+def prior_of(given, names=NAMES):
+    return Prior.of(given, names, Moments(*(part[: len(names)] for part in COLUMNS)))
+
+
+PRIOR = prior_of({"Intercept": Normal(0, 10), "fico": Normal(1, 0.01), "dti": Normal(-3.0, 1e4)})
+MIXED = prior_of({"Intercept": StudentT(3, -1, 0.5), "fico": Normal(1, 2), "dti": StudentT(0.7, 0, 100)})
+DEFAULTS = prior_of({"dti": StudentT(3, 1, 2)})  # those of the intercept, at the columns' means, and of fico
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (5, 3)])
@@ -39,7 +54,7 @@ def test_log_density_of_mixed_priors(shape):
 def test_many_degrees_of_freedom_are_nearly_normal():
     # The log densities differ by (z^4 - 2 z^2 - 1) / 4 df, and lgamma(df / 2) has 1.2e7 df rounded away.
     theta, df = np.linspace(-3, 3, 7)[:, None], 1e6
-    student, normal = (Prior.of(one, ["a"]).log_density(theta) for one in (StudentT(df, 0, 1), Normal(0, 1)))
+    student, normal = (prior_of(one, ["a"]).log_density(theta) for one in (StudentT(df, 0, 1), Normal(0, 1)))
     assert np.abs(student - normal).max() <= 20 / df
 
 
@@ -58,25 +73,67 @@ def test_gradient_by_differences(prior):
 
 def test_precision_is_that_of_the_normal_with_the_same_slope():
     theta = MIXED.mean + MIXED.scale * np.random.default_rng(3).standard_t(1, size=(20, 3))
-    precision = MIXED.precision(theta)
-    assert precision.shape == theta.shape
+    matrices = np.array([MIXED.precision(row) for row in theta])
+    precision = matrices.diagonal(axis1=1, axis2=2)
+    assert (matrices == precision[..., None] * np.eye(3)).all()
     assert (precision > 0).all()
     for row, sd in zip(theta, precision**-0.5, strict=True):
-        same = Prior.of({name: Normal(m, s) for name, m, s in zip(NAMES, MIXED.mean, sd, strict=True)}, NAMES)
+        same = prior_of({name: Normal(m, s) for name, m, s in zip(NAMES, MIXED.mean, sd, strict=True)})
         assert same.gradient(row) == pytest.approx(MIXED.gradient(row), rel=8 * EPS)
     assert (precision[:, 1] == 1 / 4).all()  # minus the curvature of the Normal one
-    assert PRIOR.precision(theta) == pytest.approx(np.broadcast_to(PRIOR.scale**-2, theta.shape), rel=2 * EPS)
-    at_mean = MIXED.precision(MIXED.mean) * MIXED.scale**2
+    assert PRIOR.precision(theta[0]) == pytest.approx(np.diag(PRIOR.scale**-2), rel=2 * EPS)
+    at_mean = np.diag(MIXED.precision(MIXED.mean)) * MIXED.scale**2
     assert at_mean == pytest.approx([4 / 3, 1, 1.7 / 0.7], rel=8 * EPS)  # (df + 1) / df
 
 
 def test_precision_is_at_least_the_curvature():
     # So a Newton step with it never overshoots where the density is not log-concave.
     z = np.linspace(-30, 30, 401)[:, None]
-    prior = Prior.of(StudentT(2, 0, 1), ["a"])
+    prior = prior_of(StudentT(2, 0, 1), ["a"])
     curvature = -np.gradient(prior.gradient(z)[:, 0], z[:, 0])
     assert (curvature < 0).any()
-    assert (prior.precision(z)[1:-1, 0] >= curvature[1:-1]).all()
+    assert (np.array([prior.precision(row)[0, 0] for row in z])[1:-1] >= curvature[1:-1]).all()
+
+
+def test_the_default_of_the_intercept_is_at_the_means_of_the_columns():
+    """Against scipy's densities of (theta_0 + 700 theta_1 + theta_2 / 4, theta_1, theta_2)."""
+    theta = np.random.default_rng(4).normal([-70.0, 0.1, 1.0], [30.0, 0.1, 3.0], (50, 3))
+    at_means = theta[:, 0] + 700 * theta[:, 1] + 0.25 * theta[:, 2]
+    truth = stats.norm.logpdf(at_means, 0, 10) + stats.norm.logpdf(theta[:, 1], 0, 5 / 50)
+    truth += stats.t.logpdf(theta[:, 2], 3, 1, 2)
+    np.testing.assert_allclose(DEFAULTS.log_density(theta), truth, rtol=1e-12)
+    for row, slope in zip(theta, DEFAULTS.gradient(theta), strict=True):
+        assert (DEFAULTS.gradient(row) == slope).all()  # alone or beside others
+        steps = 1e-6 * np.eye(3) * np.array([10, 0.1, 2])
+        around = [(DEFAULTS.log_density(row + h) - DEFAULTS.log_density(row - h)) / (2 * h.sum()) for h in steps]
+        np.testing.assert_allclose(slope, around, rtol=1e-5, atol=1e-5)
+        # A quadratic with that slope and precision has the density's mean as its top, where all but the Student-t
+        # one are Normal.
+        bends = [(DEFAULTS.gradient(row + h) - DEFAULTS.gradient(row - h)) / (2 * h.sum()) for h in steps[:2]]
+        np.testing.assert_allclose(DEFAULTS.precision(row)[:2], -np.array(bends), rtol=1e-6, atol=1e-9)
+    assert DEFAULTS.given == (False, False, True)
+    assert (DEFAULTS.to_the_power(0.25).log_density(theta[:1]) - DEFAULTS.to_the_power(0.25).log_density(theta[1:2]))[
+        0
+    ] == pytest.approx((truth[0] - truth[1]) / 4)
+
+
+def test_draws_of_defaults():
+    draws = DEFAULTS.sample(np.random.default_rng(5), 20_000)
+    at_means = draws[:, 0] + 700 * draws[:, 1] + 0.25 * draws[:, 2]
+    for values, law in (
+        (at_means, stats.norm(0, 10)),
+        (draws[:, 1], stats.norm(0, 0.1)),
+        (draws[:, 2], stats.t(3, 1, 2)),
+    ):
+        assert stats.kstest(values, law.cdf).pvalue > 1e-6 / 3  # a false alarm in 1e-6 of all seeds
+    assert abs(stats.spearmanr(at_means, draws[:, 1]).statistic) * 20_000**0.5 < 5.2
+    assert abs(stats.spearmanr(draws[:, 0], draws[:, 1]).statistic) > 0.9  # the control: the coefficient itself is not
+
+
+def test_priors_are_told():
+    assert prior_of(None).described() == ["Normal(0, 10) at the columns' means", "Normal(0, 0.1)", "Normal(0, 2.5)"]
+    assert MIXED.described() == ["StudentT(3, -1, 0.5)", "Normal(1, 2)", "StudentT(0.7, 0, 100)"]
+    assert prior_of(Normal(0, 12_345.6)).described() == ["Normal(0, 12,346)"] * 3
 
 
 def test_sample_has_the_right_moments():
@@ -102,22 +159,23 @@ def test_sample_has_the_right_distributions():
 @pytest.mark.parametrize(
     ("given", "mean", "scale", "df"),
     [
-        (None, [0, 0, 0], [10, 10, 10], [np.inf] * 3),
+        (None, [0, 0, 0], [10, 0.1, 2.5], [np.inf] * 3),
         (Normal(), [0, 0, 0], [10, 10, 10], [np.inf] * 3),
         (Normal(1, 2), [1, 1, 1], [2, 2, 2], [np.inf] * 3),
         (StudentT(4), [0, 0, 0], [2.5, 2.5, 2.5], [4, 4, 4]),
-        ({}, [0, 0, 0], [10, 10, 10], [np.inf] * 3),
-        ({"dti": Normal(1, 2)}, [0, 0, 1], [10, 10, 2], [np.inf] * 3),
-        ({"dti": StudentT(1, 1, 2)}, [0, 0, 1], [10, 10, 2], [np.inf, np.inf, 1]),
-        ({"dti": Normal(1, 2), "Intercept": StudentT(7, -1, 3)}, [-1, 0, 1], [3, 10, 2], [7, np.inf, np.inf]),
+        ({}, [0, 0, 0], [10, 0.1, 2.5], [np.inf] * 3),
+        ({"dti": Normal(1, 2)}, [0, 0, 1], [10, 0.1, 2], [np.inf] * 3),
+        ({"dti": StudentT(1, 1, 2)}, [0, 0, 1], [10, 0.1, 2], [np.inf, np.inf, 1]),
+        ({"dti": Normal(1, 2), "Intercept": StudentT(7, -1, 3)}, [-1, 0, 1], [3, 0.1, 2], [7, np.inf, np.inf]),
     ],
 )
 def test_by_name(given, mean, scale, df):
-    prior = Prior.of(given, NAMES)
+    prior = prior_of(given)
     assert (prior.mean.tolist(), prior.scale.tolist(), prior.df.tolist()) == (mean, scale, df)
     assert prior.mean.dtype == prior.scale.dtype == prior.df.dtype == float
     assert prior.normal == np.isinf(df).all()
-    assert Normal(0, 10) == DEFAULT
+    raw = isinstance(given, Normal | StudentT) or "Intercept" in (given or {})
+    assert prior.means.tolist() == ([0, 0, 0] if raw else [0, 700, 0.25])
 
 
 @pytest.mark.parametrize(
@@ -132,12 +190,12 @@ def test_by_name(given, mean, scale, df):
 )
 def test_refused(given, error, message):
     with pytest.raises(error, match=message):
-        Prior.of(given, NAMES)
+        prior_of(given)
 
 
 def test_a_name_that_is_no_text_is_refused_by_name():
     with pytest.raises((TypeError, ValueError), match="prior given for 1"):
-        Prior.of({1: Normal()}, NAMES)
+        prior_of({1: Normal()})
 
 
 @pytest.mark.parametrize("wrong", [0, -1, np.inf, np.nan, -np.inf])

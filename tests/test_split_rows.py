@@ -18,12 +18,12 @@ from tallbayes.rows import threads
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.calibration import by_predictor
 from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.tasks import (
     Fitted,
     GroupTotals,
-    Largest,
     Levels,
     LogLikelihood,
     LogLikelihoodDerivatives,
@@ -87,7 +87,7 @@ def test_sums_have_the_same_bits_whoever_holds_which_blocks(split, grouped, weig
     parted = SplitRows(rows, SPLITS[split])
     params = np.random.default_rng(4).normal(size=(3, rows.width)) / 4
     asked: list[tuple[Any, Any]] = [(kind(family.tag), params) for kind in (LogLikelihood, LogLikelihoodDerivatives)]
-    asked += [(Largest(), None), (Moved(np.eye(4)[:, 2:]), None), (OutcomeSums(), None)]
+    asked += [(ColumnMoments(), None), (Moved(np.eye(4)[:, 2:]), None), (OutcomeSums(), None)]
     asked += [(Levels("h"), None), (Levels("outcome"), None), *([(GroupTotals(), None)] if grouped else [])]
     for task, given in asked:
         for one, other in zip(parts_of(rows.reduce(task, given)), parts_of(parted.reduce(task, given)), strict=True):

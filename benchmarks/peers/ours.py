@@ -22,7 +22,8 @@ METHODS: dict[str, Any] = {
     "mh": tb.MH("one-at-a-time"),
     "two_stage": tb.TwoStage(tb.Taylor()),
 }
-PRIOR_VARIANCE = 100.0  # the default prior, Normal(0, 10)
+PRIOR = tb.Normal(0, 10)
+PRIOR_VARIANCE = PRIOR.sd**2
 DRAWS = {"auto": 10_000, "mh": 300, "two_stage": 2_000}  # a chain
 WARMUP = {"mh": 100}  # where the default would take longer than the draws
 REPEATS = {"auto": 5}
@@ -33,14 +34,14 @@ COMPILE_ROWS, COMPILE_DRAWS = 200_000, 50  # enough for every code path of the f
 def timed_fit(X: np.ndarray, y: np.ndarray, method: Any, draws: int, warmup: int | None = None) -> tuple[tb.Fit, float]:
     """Four chains from arrays to draws, and the seconds of it all."""
     began = time.perf_counter()
-    model = tb.GLM.from_arrays(X, y)
+    model = tb.GLM.from_arrays(X, y, prior=PRIOR)
     fit = tb.sample(model, method, draws, chains=4, seed=1, warmup=warmup, progress=False)
     return fit, time.perf_counter() - began
 
 
 def find_exact_mode(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Two more Newton steps from where tallbayes is content."""
-    model = tb.GLM.from_arrays(X, y)
+    model = tb.GLM.from_arrays(X, y, prior=PRIOR)
     theta = tb.find_mode(model, np.random.default_rng(0)).theta
     for _ in range(2):
         here = model.derivatives(theta)

@@ -61,6 +61,10 @@ class StudentT:
         _check(self.mean, df=self.df, scale=self.scale)
 
 
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+
+
 def _check(mean: float, **positive: float) -> None:
     if not np.isfinite(mean):
         raise ValueError(f"prior mean must be a finite number, not {mean}")
@@ -209,7 +213,7 @@ class Prior:
         found = []
         for mean, scale, df in zip(self.mean.tolist(), self.scale.tolist(), self.df.tolist(), strict=True):
             kind, shape = ("Normal", "") if math.isinf(df) else ("StudentT", f"{df:.4g}, ")
-            found.append(f"{kind}({shape}{mean:.4g}, {scale:.4g})")
+            found.append(f"{kind}({shape}{_rounded(mean)}, {_rounded(scale)})")
         if self.means.any():
             found[self.intercept] += " at the columns' means"
         return found

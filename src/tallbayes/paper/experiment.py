@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tallbayes.fit import fit
+from tallbayes.models.priors import Normal
 from tallbayes.results.compare import compare
 from tallbayes.results.fit import Fit
 from tallbayes.sampling.diagnostics import ess, mcse
@@ -19,6 +20,7 @@ from tallbayes.sampling.methods import Method
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PRIOR = Normal(0, 10)  # of all coefficients, in all experiments
 FALSE_ALARM = 1e-3  # chance that methods which agree are said to differ
 
 
@@ -71,7 +73,7 @@ def fit_all(
     fits = {}
     for name, method in methods.items():
         steps.next(f"{name.replace('_', ' ')}, 4 x {draws[name]:,} draws")
-        asked: dict[str, Any] = {"draws": draws[name], "progress": steps.progress, "seed": 1}
+        asked: dict[str, Any] = {"draws": draws[name], "progress": steps.progress, "seed": 1, "prior": PRIOR}
         fits[name] = fit(formula, data, method=method, **asked, **common)
     return fits
 
