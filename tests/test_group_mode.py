@@ -48,7 +48,7 @@ def expansion(p: int, k: int, seed: int = 1, rows: int = 40) -> Expansion:
 def dense(at: Expansion, prior_slope: np.ndarray, prior_precision: np.ndarray, tau: float):
     """Precision of (coefficients, effects) and slope of the log density at the expansion."""
     precision = np.block(
-        [[at.curvature + np.diag(prior_precision), at.mixed.T], [at.mixed, np.diag(at.effect_curvature + tau**-2)]]
+        [[at.curvature + prior_precision, at.mixed.T], [at.mixed, np.diag(at.effect_curvature + tau**-2)]]
     )
     return precision, np.concatenate([at.slope + prior_slope, at.effect_slope - at.effects / tau**2])
 
@@ -60,7 +60,7 @@ SHAPES = [(1, 2), (1, 7), (3, 2), (4, 30)]
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 0.7, 20.0])
 def test_an_arrow_is_the_dense_gaussian(p, k, tau):
     at, rng = expansion(p, k), np.random.default_rng(2)
-    prior_slope, prior_precision = rng.normal(size=p), rng.gamma(1.0, size=p)
+    prior_slope, prior_precision = rng.normal(size=p), np.diag(rng.gamma(1.0, size=p))
     found = gaussian(at, prior_slope, prior_precision, tau)
     precision, slope = dense(at, prior_slope, prior_precision, tau)
     covariance = np.linalg.inv(precision)
@@ -84,9 +84,9 @@ def test_an_arrow_is_the_dense_gaussian(p, k, tau):
 @pytest.mark.parametrize(("p", "k"), SHAPES)
 def test_at_tau_zero_all_effects_are_zero(p, k):
     at, rng = expansion(p, k), np.random.default_rng(3)
-    prior_slope, prior_precision = rng.normal(size=p), rng.gamma(1.0, size=p)
+    prior_slope, prior_precision = rng.normal(size=p), np.diag(rng.gamma(1.0, size=p))
     found = gaussian(at, prior_slope, prior_precision, 0.0)
-    precision = at.curvature + np.diag(prior_precision)
+    precision = at.curvature + prior_precision
     slope = at.slope + prior_slope + at.mixed.T @ at.effects
     np.testing.assert_allclose(found.step, np.linalg.solve(precision, slope), rtol=1e-9)
     np.testing.assert_allclose(found.precision, precision)
@@ -108,8 +108,8 @@ def test_columns_in_unlike_units():
     other = at._replace(
         slope=at.slope * unit, curvature=at.curvature * np.outer(unit, unit), mixed=at.mixed * unit, beta=at.beta / unit
     )
-    one = gaussian(at, np.zeros(3), np.full(3, 0.1), 0.5)
-    another = gaussian(other, np.zeros(3), np.full(3, 0.1) * unit**2, 0.5)
+    one = gaussian(at, np.zeros(3), 0.1 * np.eye(3), 0.5)
+    another = gaussian(other, np.zeros(3), 0.1 * np.diag(unit**2), 0.5)
     np.testing.assert_allclose(another.step * unit, one.step, rtol=1e-9)
     np.testing.assert_allclose(another.sd, one.sd, rtol=1e-12)
     assert another.log_mass + np.log(unit).sum() == pytest.approx(one.log_mass, rel=1e-12)

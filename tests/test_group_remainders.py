@@ -419,7 +419,7 @@ def test_lengths_of_an_arrow_are_those_of_its_gaussian():
     at = Expansion(
         theta[:p], theta[p:-1], 0.0, here.gradient[0], here.curvature[0], groups[:, :p], groups[:, p], groups[:, -1]
     )
-    arrow = gaussian(at, np.zeros(p), np.full(p, 0.01), tau)
+    arrow = gaussian(at, np.zeros(p), 0.01 * np.eye(p), tau)
     rng = np.random.default_rng(7)
     z, t = rng.normal(size=p), rng.normal(size=5)
     beta = arrow.factor @ z

@@ -171,7 +171,7 @@ def given_effects(kernel: GroupKernel, theta: np.ndarray) -> tuple[np.ndarray, n
     (p, k), tau = (at.beta.size, at.effects.size), np.exp(theta[-1])
     delta, d = theta[:p] - at.beta, theta[p:-1] - at.effects
     e = d + shares @ delta
-    own = at.curvature + np.diag(prior.precision(at.beta))
+    own = at.curvature + prior.precision(at.beta)
     precision = np.block([[own, at.mixed.T], [at.mixed, np.diag(at.effect_curvature + tau**-2)]])
     slope = np.concatenate([at.slope + prior.gradient(at.beta), at.effect_slope - at.effects / tau**2])
     along = np.concatenate([np.eye(p), -shares])  # what moves when e stays

@@ -15,6 +15,7 @@ from tallbayes.rows.protocol import Rows
 
 Array = NDArray[np.float64]
 
+TINY = 1e-150  # what cannot be squared, or divided by, is no unit
 WEIGHT, MEAN, SQUARES, LOW, HIGH, BETWEEN = range(6)  # what is known of a column in a block
 
 
@@ -36,7 +37,7 @@ class Moments(NamedTuple):
     def unit(self) -> Array:
         """By how much a column usually differs: from one of its two values to the other, or by its sd; else one."""
         found = np.where(self.two, self.high - self.low, self.sd)
-        return np.where(found > 0, found, 1.0)
+        return np.where((found > TINY) & (found < 1 / TINY), found, 1.0)
 
     @property
     def intercept(self) -> int:
@@ -69,8 +70,9 @@ class ColumnMoments:
         """See `Task`; the spread of blocks around their own means, and of these around the mean of all."""
         weight, mean, squares, low, high, between = parts[0].transpose(2, 0, 1)
         total = in_order(weight)
-        center = in_order(weight * mean) / total
-        spread = in_order(squares + weight * (mean - center) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):  # columns too large to be squared have no sd
+            center = in_order(weight * mean) / total
+            spread = in_order(squares + weight * (mean - center) ** 2)
         least, most = low.min(0), high.max(0)
         ends = ((low == least) | (low == most)) & ((high == least) | (high == most)) & (between == 0)
         constant = least == most
