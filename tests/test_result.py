@@ -301,7 +301,10 @@ def test_predict_says_what_is_wrong():
         (lambda: fit.predict({**new, "bank": ["a", "c"]}), "levels never seen .*'c' .*row 1"),
         (lambda: fit.predict({**new, "fico": [np.nan, 1.0]}), "'fico' has 1 missing value .*row 0"),
         (lambda: fit.predict(new, offset=[1.0, 2.0]), "fitted without an offset"),
-        (lambda: fit.predict(new, draws=0), "draws must be 1 or more"),
+        (lambda: fit.predict(new, draws=0), "draws must be a whole number of at least 1, not 0"),
+        (lambda: fit.predict(new, draws=True), "draws must be a whole number of at least 1, not True"),
+        (lambda: fit.predict(new, draws=2.5), "draws must be a whole number of at least 1, not 2.5"),
+        (lambda: fit.predict(new, draws=None), "draws must be a whole number of at least 1"),
         (lambda: fit.predict(new, interval=94), "between 0 and 1"),
         (lambda: make(fit.draws, "abc").predict(new), "no formula"),
     ]:
@@ -466,7 +469,7 @@ def test_new_groups_depend_on_the_seed_and_their_name_alone(monkeypatch):
     assert changed.tolist() == (~new["bank"].isin(LEVELS)).tolist()
     monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 2_100)
     pd.testing.assert_frame_equal(fit.predict(new), table, rtol=1e-12)
-    with pytest.raises(ValueError, match="seed must be 0 or more"):
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
         fit.predict(new, seed=-1)
 
 

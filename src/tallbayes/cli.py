@@ -257,10 +257,10 @@ def fit_command(
 ) -> None:
     """Fit a Bayesian regression to all rows of the data.
 
-    DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
-    outcome (0 or 1, or counts with other families) on the left of ~ and what explains it on the right. The
-    posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was
-    drawn.
+    DATA is a CSV, Parquet or Feather file, a folder of them, a quoted pattern such as "loans/*.parquet", an
+    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (0 or 1, or
+    counts with other families) on the left of ~ and what explains it on the right. The posterior is printed as
+    a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
 
     \b
     Examples:
@@ -270,6 +270,7 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
+      zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
     """
     for path in filter(None, (out, report)):
         _refuse(path, force)

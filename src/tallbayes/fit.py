@@ -49,7 +49,8 @@ def fit(
     ----------
     formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. A term (1 | bank) gives every bank
         an effect of its own, Normal around zero with a standard deviation that is estimated too.
-    data: pandas, polars or pyarrow table, dict of arrays, or path (or glob) of CSV or Parquet files.
+    data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
+        folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
     prior: `tb.Normal` or `tb.StudentT` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise.

@@ -43,7 +43,7 @@ class Design(NamedTuple):
 class GLM:
     """A regression of one outcome on the columns of a formula.
 
-    `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights`
+    `data` is a pandas, polars or pyarrow table, a dict of arrays, or a path as `tb.fit` takes it. `weights`
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. A formula may come parsed already.
 
