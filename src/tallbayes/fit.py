@@ -11,7 +11,7 @@ from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.glm import GLM
-from tallbayes.models.priors import AnyPrior
+from tallbayes.models.priors import GivenPrior
 from tallbayes.results.fit import Fit
 from tallbayes.results.sample import answer
 from tallbayes.sampling.methods import Method, named
@@ -29,10 +29,10 @@ def fit(
     formula: str,
     data: Any,
     family: str | Family = "bernoulli",
-    prior: AnyPrior | None = None,
+    prior: GivenPrior | None = None,
     method: str | Method = "auto",
     *,
-    group_prior: ScalePrior | None = None,
+    group_prior: ScalePrior | str | None = None,
     draws: int | None = None,
     target_ess: float | None = None,
     chains: int = 4,
@@ -53,8 +53,10 @@ def fit(
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
-    prior: `tb.Normal` or `tb.StudentT` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise.
-    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`.
+    prior: `tb.Normal` or `tb.StudentT` for all coefficients, or a dict of them by name; Normal(0, 10) otherwise. Texts
+        such as "normal(0, 1)" and "student_t(4, 0, 2.5)" are understood too.
+    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`,
+        or a text such as "half_normal(1)".
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.
         These are exact. "consensus" samples shards of the rows and combines their draws, "subsampling" estimates the
