@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pandas as pd
@@ -228,3 +229,35 @@ def test_bank_methods_agree_on_all_coefficients(bank):
         table = tb.compare(reference=reference, fit=fit).loc["fit"]
         assert table["ess_min"] > 50
         assert table[["largest_z", "largest_z_sd"]].max() < limit
+
+
+def test_priors_may_be_texts() -> None:
+    fit = quick("y ~ x", prior={"x": "normal(7, 0.001)"}, draws=50)
+    assert abs(fit.summary()["mean"]["x"] - 7) < 0.01
+    with pytest.raises(ValueError, match="the prior 'normal' is not like"):
+        quick("y ~ x", "no_such_file.csv", prior="normal")
+    with pytest.raises(ValueError, match="the group prior 'normal' is not like"):
+        quick("y ~ x + (1 | g)", "no_such_file.csv", group_prior="normal")
+
+
+def test_rows_of_counts_of_successes_are_those_of_the_data() -> None:
+    rng = np.random.default_rng(2)
+    data = {"x": rng.standard_normal(200), "sent": rng.integers(5, 9, 200), "y": rng.integers(1, 5, 200)}
+    fit = quick("y ~ x", data, family=tb.Binomial(trials="sent"), draws=20, warmup=10)
+    assert fit.stats["rows"] == 200
+    assert fit.stats["distinct_rows"] == 400  # y=1 and y=0 apart
+    assert "distinct" not in repr(fit)
+
+
+def test_only_public_names_are_listed() -> None:
+    assert dir(tb) == sorted([*tb.__all__, "MARSClassifier", "__version__"])
+    assert all(hasattr(tb, name) for name in dir(tb))
+
+
+def test_what_to_install_for_the_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tallbayes.splines.classifier", raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ImportError, match=r"tb\.MARSClassifier needs scikit-learn: pip install scikit-learn"):
+        _ = tb.MARSClassifier

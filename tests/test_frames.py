@@ -11,7 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tallbayes.data.frames import check, column_names, read
+from tallbayes.data.frames import check, read
+from tallbayes.data.sources import column_names
 
 COLUMNS = {
     "y": [True, False, True],
@@ -197,7 +198,7 @@ FILES = {
     "no rows": ("a.csv", b"x,y\n", ValueError, "the data has no rows"),
     "ragged": ("a.csv", b"x,y\n1,2\n3\n", ValueError, "cannot read .* as CSV separated by ','"),
     "duplicate": ("a.csv", b"x,x\n1,2\n", ValueError, "duplicate column names: 'x'"),
-    "other name": ("a.xlsx", b"x", ValueError, "is neither CSV nor Parquet"),
+    "other name": ("a.xlsx", b"x", ValueError, "is neither CSV nor Parquet nor Arrow: its name must end in"),
 }
 
 
@@ -214,8 +215,11 @@ def test_bad_paths(tmp_path):
         read(tmp_path / "nothing.csv", ["x"])
     with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.csv"):
         column_names(tmp_path / "*.csv")
-    with pytest.raises(ValueError, match=r"is a folder; give a pattern"):
+    with pytest.raises(ValueError, match=r"has no data files, whose names end in \.csv, .* or \.ipc"):
         read(tmp_path, ["x"])
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(ValueError, match=r"a\.csv' is a folder; give the folder alone, or a pattern"):
+        read(tmp_path / "*.csv", ["x"])
 
 
 def test_files_that_do_not_fit_together(tmp_path):

@@ -11,6 +11,7 @@ from scipy import integrate, optimize, stats
 from tallbayes.families.compiled import compiled
 from tallbayes.groups import scale as group_scale
 from tallbayes.groups import tangents
+from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import (
     HalfCauchy,
     HalfNormal,
@@ -20,6 +21,7 @@ from tallbayes.groups.scale import (
     log_density,
     log_prior,
     new_log_scale,
+    scale_prior_from_text,
 )
 
 PRIORS = {
@@ -228,3 +230,31 @@ def test_draws_take_their_numbers_from_the_generator_alone():
 def test_squares_that_are_no_numbers_give_none(squares):
     """Rejection would go on for ever; the loop then sees a rate that is not a number and raises."""
     assert np.isnan(new_log_scale(HalfCauchy(1.0).code, 3, squares, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "prior"),
+    [
+        ("half_cauchy(1)", HalfCauchy(1.0)),
+        (" Half_Normal( 2.5 ) ", HalfNormal(2.5)),
+        ("inverse_square(1e-2)", InverseSquare(0.01)),
+    ],
+)
+def test_priors_from_text(text, prior):
+    assert scale_prior_from_text(text) == prior
+    data = {"bank": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
+    assert Hierarchical("y ~ 1 + (1 | bank)", data, group_prior=text).group_prior == prior
+    assert Hierarchical.from_arrays([[1.0], [1.0]], [0, 1], [1, 2], group_prior=text).group_prior == prior
+
+
+@pytest.mark.parametrize(
+    "text", ["", "half_normal", "half_normal()", "half_normal(one)", "half_normal(1, 2)", "cauchy(1)"]
+)
+def test_texts_that_are_no_priors(text):
+    with pytest.raises(ValueError, match=r"is not like half_cauchy\(SCALE\), .* such as half_normal\(1\)"):
+        scale_prior_from_text(text)
+
+
+def test_a_text_with_a_scale_that_cannot_be():
+    with pytest.raises(ValueError, match="scale of a group prior must be a positive number, not -1"):
+        scale_prior_from_text("half_normal(-1)")

@@ -58,7 +58,7 @@ def test_bank(monkeypatch):
     quick = tb.Consensus(bank.SHARDS, inner="thinned")  # the posterior of each shard is the same
     monkeypatch.setitem(bank.METHODS, "consensus", quick)
     monkeypatch.setitem(bank.METHODS, "both", tb.Consensus(FEW_SHARDS, inner=bank.METHODS["two_stage"]))
-    monkeypatch.setattr(bank.plots, "density", lambda **fits: tuple(fits))  # drawn for the loans
+    monkeypatch.setattr(bank.plots, "density", lambda names, columns, **fits: tuple(fits))  # drawn for the loans
     said = []
     found = bank.run(BANK, bank_file(), said.append)
     verdicts = agrees(found)

@@ -48,7 +48,7 @@ def test_density_of_normal_draws_is_nearly_normal():
 def test_a_coefficient_that_never_moves_is_a_line():
     fit = example()
     fit.posterior["beta"][:, :, 1] = 0.5
-    panel = rendered(plots.density(["fico"], fit=fit)).axes[0]
+    panel = rendered(plots.density(fit, names=["fico"])).axes[0]
     assert panel.lines[0].get_xdata()[0] == 0.5
 
 
@@ -195,7 +195,7 @@ def test_a_caterpillar_has_nothing_clipped_or_overlapping(groups):
     [
         (lambda fit: plots.trace(fit, ["fica"]), "no parameter 'fica'; did you mean 'fico'"),
         (lambda fit: plots.trace(fit, ["zzz"]), "it has 'Intercept', 'fico'"),
-        (lambda fit: plots.density([], fit=fit), "at least one name"),
+        (lambda fit: plots.density(fit, names=[]), "at least one name"),
         (lambda fit: plots.density(), "nothing to draw"),
         (lambda fit: plots.redpm(fit=fit), "needs a reference"),
         (lambda fit: plots.caterpillar(fit), r"no groups to draw; .*a group term such as \(1 \| bank\)"),
@@ -252,11 +252,22 @@ def test_speed_and_seconds_are_bars():
 def test_panels_side_by_side(columns):
     for figure in (
         plots.trace(group_example(3), columns=columns),
-        plots.density(None, columns, fit=group_example(3)),
+        plots.density(group_example(3), columns=columns),
     ):
         assert {panel.get_subplotspec().get_gridspec().ncols for panel in figure.axes} == {columns}
 
 
 def test_one_line_needs_no_legend():
-    assert plots.density(fit=example()).legends == []
+    assert plots.density(example()).legends == []
     assert len(plots.density(a=example(), b=example(seed=1)).legends) == 1
+
+
+def test_densities_of_fits_by_position_and_by_name():
+    a, b = example(), example(seed=1)
+    figure = plots.density(a, b, mh=example(seed=2), names=["fico"])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fit 1", "fit 2", "mh"]
+    np.testing.assert_array_equal(
+        plots.density(a).axes[1].lines[0].get_ydata(), plots.density(only=a).axes[1].lines[0].get_ydata()
+    )
+    with pytest.raises(TypeError, match=r"density draws fits, not list; parameters are named by names="):
+        plots.density(["fico"], fit=a)

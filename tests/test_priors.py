@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallbayes.models.priors import Normal, Prior, StudentT
+from tallbayes.models.glm import GLM
+from tallbayes.models.priors import Normal, Prior, StudentT, prior_from_text, without_texts
 from tallbayes.rows.moments import Moments
 
 EPS = np.finfo(float).eps
@@ -219,3 +220,50 @@ def test_impossible_sd(sd):
 def test_impossible_mean(mean):
     with pytest.raises(ValueError, match=f"prior mean must be a finite number, not {mean}"):
         Normal(mean, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "prior"),
+    [
+        ("normal(0, 1)", Normal(0, 1)),
+        (" Normal ( -1e-3,2.5 ) ", Normal(-1e-3, 2.5)),
+        ("student_t(4, 0, 2.5)", StudentT(4, 0, 2.5)),
+        ("STUDENT_T(.5,-1,1e2)", StudentT(0.5, -1, 100)),
+    ],
+)
+def test_priors_from_text(text, prior):
+    assert prior_from_text(text) == prior
+    assert without_texts(text) == prior
+    assert without_texts({"a": text, "b": Normal(1, 2)}) == {"a": prior, "b": Normal(1, 2)}
+    assert without_texts(prior) is prior
+    assert without_texts(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the prior '' is not like normal"),
+        ("normal", r"the prior 'normal' is not like normal\(MEAN, SD\) or student_t\(DF, MEAN, SCALE\)"),
+        ("normal()", "is not like normal"),
+        ("normal(0)", "is not like normal"),
+        ("normal(0, one)", "is not like normal"),
+        ("student_t(4, 0)", "is not like normal"),
+        ("cauchy(0, 1)", "is not like normal"),
+        ("fico=normal(0, 1)", "is not like normal"),
+        ("normal(0, -1)", "prior sd must be a positive number, not -1"),
+        ("normal(nan, 1)", "prior mean must be a finite number"),
+    ],
+)
+def test_texts_that_are_no_priors(text, message):
+    with pytest.raises(ValueError, match=message):
+        prior_from_text(text)
+
+
+def test_models_take_priors_as_text():
+    data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
+    assert GLM("y ~ x", data, prior="normal(1, 2)").prior.mean.tolist() == [1, 1]
+    mixed = GLM("y ~ x", data, prior={"x": "student_t(4, 0, 2.5)", "Intercept": Normal(3, 1)}).prior
+    assert (mixed.mean.tolist(), mixed.scale.tolist(), mixed.df.tolist()) == ([3, 0], [1, 2.5], [np.inf, 4])
+    assert GLM.from_arrays([[1.0], [2.0]], [0, 1], prior={"x0": "normal(0, 7)"}).prior.scale.tolist() == [7]
+    with pytest.raises(ValueError, match="the prior 'cauchy' is not like"):
+        GLM("y ~ x", "no_such_file.csv", prior="cauchy")  # before anything is read

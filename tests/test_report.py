@@ -227,3 +227,14 @@ def test_tables_sort(browser, pages):
         table.locator("th button").first.focus()
         page.keyboard.press("Enter")
         assert table.locator("tbody tr td:first-child").all_text_contents() == sorted(names, reverse=True)
+
+
+def test_rows_in_words():
+    fit = example()
+    fit.stats.update(rows=60_000, distinct_rows=120_000, rows_per_draw=0.0, surrogate_rows_per_draw=0.0)
+    assert report._how(fit)["rows"] == "60,000"
+    assert "none" in report._verdict(fit)
+    assert "Rows of the data that a draw touched: none, of 60,000." in report._speed(fit)
+    fit.stats.update(distinct_rows=2_000, rows_per_draw=3_000.0)
+    assert report._how(fit)["rows"] == "60,000, of which 2,000 are distinct; equal ones are looked at once"
+    assert "1.5 passes over 60,000" in report._verdict(fit)

@@ -18,6 +18,7 @@ from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.example import example
 from tallbayes.results.file import ATTRIBUTE, check_writable, load
 from tallbayes.results.fit import Fit
+from tallbayes.results.story import touched
 from tallbayes.sampling import diagnostics
 
 COLUMNS = [
@@ -167,12 +168,34 @@ def test_nothing_is_said_where_there_is_nothing_to_say():
 
 
 @pytest.mark.parametrize(
-    ("rows", "text"), [(0.0, "0"), (0.0448, "0.045"), (0.448, "0.45"), (9.74, "9.7"), (27.3, "27"), (41188.0, "41,188")]
+    ("rows", "text"),
+    [
+        (0.0, "none touched per draw, of 60,000"),
+        (0.0004, "fewer than 0.01 touched per draw, of 60,000"),
+        (0.0448, "0.045 touched per draw, of 60,000"),
+        (0.448, "0.45 touched per draw, of 60,000"),
+        (9.74, "9.7 touched per draw, of 60,000"),
+        (27.3, "27 touched per draw, of 60,000"),
+        (41188.0, "41,188 touched per draw, of 60,000"),
+        (60000.0, "60,000 touched per draw, 1.0 passes over 60,000"),
+        (150_120.0, "150,120 touched per draw, 2.5 passes over 60,000"),
+    ],
 )
-def test_few_rows_per_draw_are_not_rounded_to_none(rows, text):
+def test_rows_per_draw_in_words(rows, text):
     fit = example()
-    fit.stats["rows_per_draw"] = rows
-    assert f"rows         {text} touched per draw, of 1,000" in repr(fit)
+    fit.stats.update(rows=60_000, distinct_rows=60_000, rows_per_draw=rows, surrogate_rows_per_draw=0.0)
+    assert f"rows         {text}\n" in repr(fit)
+    assert touched(fit.stats) == tuple(text.split(" touched per draw, "))
+
+
+def test_distinct_rows_in_words():
+    fit = example()
+    fit.stats.update(rows=60_000, distinct_rows=2_000, rows_per_draw=3_000.0, surrogate_rows_per_draw=0.0)
+    assert "3,000 touched per draw, 1.5 passes over 60,000 (2,000 distinct)\n" in repr(fit)
+    fit.stats.update(distinct_rows=120_000)  # counts of successes are held as rows with y=1 and with y=0
+    assert "3,000 touched per draw, of 60,000\n" in repr(fit)
+    fit.stats.update(rows_per_draw=90_000.0)
+    assert "90,000 touched per draw, 0.8 passes over 60,000\n" in repr(fit)
 
 
 # Prediction
@@ -301,7 +324,10 @@ def test_predict_says_what_is_wrong():
         (lambda: fit.predict({**new, "bank": ["a", "c"]}), "levels never seen .*'c' .*row 1"),
         (lambda: fit.predict({**new, "fico": [np.nan, 1.0]}), "'fico' has 1 missing value .*row 0"),
         (lambda: fit.predict(new, offset=[1.0, 2.0]), "fitted without an offset"),
-        (lambda: fit.predict(new, draws=0), "draws must be 1 or more"),
+        (lambda: fit.predict(new, draws=0), "draws must be a whole number of at least 1, not 0"),
+        (lambda: fit.predict(new, draws=True), "draws must be a whole number of at least 1, not True"),
+        (lambda: fit.predict(new, draws=2.5), "draws must be a whole number of at least 1, not 2.5"),
+        (lambda: fit.predict(new, draws=None), "draws must be a whole number of at least 1"),
         (lambda: fit.predict(new, interval=94), "between 0 and 1"),
         (lambda: make(fit.draws, "abc").predict(new), "no formula"),
     ]:
@@ -466,7 +492,7 @@ def test_new_groups_depend_on_the_seed_and_their_name_alone(monkeypatch):
     assert changed.tolist() == (~new["bank"].isin(LEVELS)).tolist()
     monkeypatch.setattr("tallbayes.results.predict.PREDICTED_AT_ONCE", 2_100)
     pd.testing.assert_frame_equal(fit.predict(new), table, rtol=1e-12)
-    with pytest.raises(ValueError, match="seed must be 0 or more"):
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
         fit.predict(new, seed=-1)
 
 

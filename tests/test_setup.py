@@ -121,7 +121,7 @@ def sparse_rows(n: int, period: int, phase: int, events: int, seed: int) -> GLM:
     x = np.where(np.arange(n) % period == phase, 1.0, 0.0)
     y = np.zeros(n)
     y[rng.choice(np.flatnonzero(x), events, replace=False)] = 1.0
-    return GLM.from_arrays(x[:, None], y, offset=1e-3 * rng.standard_normal(n))
+    return GLM.from_arrays(x[:, None], y, prior=Normal(0, 10), offset=1e-3 * rng.standard_normal(n))
 
 
 @pytest.mark.parametrize(("period", "phase", "events"), [(2, 1, 4), (4, 3, 2), (3, 2, 9), (8, 6, 4)])

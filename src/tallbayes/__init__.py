@@ -86,6 +86,11 @@ def __getattr__(name: str) -> Any:
         try:
             from tallbayes.splines.classifier import MARSClassifier
         except ModuleNotFoundError as error:
-            raise ImportError('tb.MARSClassifier needs scikit-learn: pip install "tallbayes[sklearn]"') from error
+            raise ImportError("tb.MARSClassifier needs scikit-learn: pip install scikit-learn") from error
         return MARSClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names alone."""
+    return sorted([*__all__, "MARSClassifier", "__version__"])

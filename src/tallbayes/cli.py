@@ -40,9 +40,7 @@ METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
 
-PRIOR = re.compile(r"(?:(.+)=)?\s*(normal|student_t)\(([^()]+)\)\s*", re.IGNORECASE)
 FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
-GROUP_PRIOR = re.compile(r"\s*(half_cauchy|half_normal|inverse_square)\(([^(),]+)\)\s*", re.IGNORECASE)
 ROWS_OF = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
@@ -120,23 +118,16 @@ def _priors(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 ) -> CoefficientPrior | dict[str, CoefficientPrior] | None:
     """One prior for all coefficients, or priors by coefficient."""
-    from tallbayes.models.priors import Normal, StudentT
+    from tallbayes.models.priors import prior_from_text
 
-    kinds: dict[str, tuple[Callable[..., CoefficientPrior], int]] = {"normal": (Normal, 2), "student_t": (StudentT, 3)}
     found: dict[str, CoefficientPrior] = {}
     for text in texts:
-        match = PRIOR.fullmatch(text)
-        kind, count = kinds[match[2].lower()] if match else (Normal, 0)
-        numbers = match[3].split(",") if match else []
-        if match is None or len(numbers) != count:
-            raise click.BadParameter(
-                f"{text!r} is not like 'normal(0, 10)', 'student_t(4, 0, 2.5)' or 'fico=normal(0, 2.5)'"
-            )
-        name = (match[1] or "").strip()
+        name, _, described = text.rpartition("=")
+        name = name.strip()
         if name in found:
             raise click.BadParameter(f"there are two priors for {name or 'all coefficients'}; give one")
         try:
-            found[name] = kind(*map(float, numbers))
+            found[name] = prior_from_text(described if name else text)
         except ValueError as error:
             raise click.BadParameter(f"{text!r}: {error}") from error
     if "" in found and len(found) > 1:
@@ -150,14 +141,10 @@ def _group_prior(ctx: click.Context, param: click.Parameter, text: str | None) -
     """The prior of the groups' standard deviation that the text describes."""
     if text is None:
         return None
-    from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+    from tallbayes.groups.scale import scale_prior_from_text
 
-    kinds: dict[str, Callable[[float], ScalePrior]]
-    kinds = {"half_cauchy": HalfCauchy, "half_normal": HalfNormal, "inverse_square": InverseSquare}
-    if not (match := GROUP_PRIOR.fullmatch(text)):
-        raise click.BadParameter(f"{text!r} is not like {GROUP_PRIORS}, such as half_normal(1)")
     try:
-        return kinds[match[1].lower()](float(match[2]))
+        return scale_prior_from_text(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r}: {error}") from error
 
@@ -257,10 +244,10 @@ def fit_command(
 ) -> None:
     """Fit a Bayesian regression to all rows of the data.
 
-    DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
-    outcome (0 or 1, or counts with other families) on the left of ~ and what explains it on the right. The
-    posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was
-    drawn.
+    DATA is a CSV, Parquet or Feather file, a folder of them, a quoted pattern such as "loans/*.parquet", an
+    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (0 or 1, or
+    counts with other families) on the left of ~ and what explains it on the right. The posterior is printed as
+    a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
 
     \b
     Examples:
@@ -270,6 +257,7 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
+      zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
     """
     for path in filter(None, (out, report)):
         _refuse(path, force)

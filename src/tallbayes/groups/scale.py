@@ -10,6 +10,7 @@ which is concave for every prior here, so that three of its tangents are enough 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -122,6 +123,28 @@ class InverseSquare:
 
 
 ScalePrior = HalfCauchy | HalfNormal | InverseSquare
+
+
+def scale_prior_from_text(text: str) -> ScalePrior:
+    """The prior that a text describes: "half_cauchy(SCALE)", "half_normal(SCALE)" or "inverse_square(LOWER)".
+
+    >>> scale_prior_from_text("half_normal(1)")
+    HalfNormal(scale=1.0)
+    """
+    kinds: dict[str, type[ScalePrior]]
+    kinds = {"half_cauchy": HalfCauchy, "half_normal": HalfNormal, "inverse_square": InverseSquare}
+    found = re.fullmatch(r"\s*([a-z_]+)\s*\(([^(),]*)\)\s*", text, re.IGNORECASE)
+    name, inside = (found[1].lower(), found[2]) if found else ("", "")
+    try:
+        number = float(inside)
+    except ValueError:
+        name, number = "", 0.0
+    if name not in kinds:
+        raise ValueError(
+            f"the group prior {text!r} is not like half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER), "
+            "such as half_normal(1)"
+        )
+    return kinds[name](number)
 
 
 @dataclass(frozen=True)

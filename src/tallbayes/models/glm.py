@@ -17,7 +17,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.families import Family, Poisson
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
-from tallbayes.models.priors import AnyPrior, Prior
+from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
@@ -44,7 +44,7 @@ class Design(NamedTuple):
 class GLM:
     """A regression of one outcome on the columns of a formula.
 
-    `data` is a pandas, polars or pyarrow table, a dict of arrays, or the path of CSV or Parquet files. `weights`
+    `data` is a pandas, polars or pyarrow table, a dict of arrays, or a path as `tb.fit` takes it. `weights`
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. A formula may come parsed already.
 
@@ -64,13 +64,13 @@ class GLM:
         formula: str | Parsed,
         data: Any,
         family: str | Family = "bernoulli",
-        prior: AnyPrior | None = None,
+        prior: GivenPrior | None = None,
         *,
         weights: str | ArrayLike | None = None,
         offset: str | ArrayLike | None = None,
         strata: Sequence[str] = (),
     ) -> None:
-        phases = Phases()
+        phases, prior = Phases(), without_texts(prior)
         with phases("design"):
             parsed = Formula.parse(formula) if isinstance(formula, str) else formula
             if self.grouped != (parsed.group is not None):
@@ -100,7 +100,7 @@ class GLM:
         X: ArrayLike,
         y: ArrayLike,
         family: str | Family = "bernoulli",
-        prior: AnyPrior | None = None,
+        prior: GivenPrior | None = None,
         *,
         coefficients: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
@@ -124,14 +124,14 @@ class GLM:
         X: ArrayLike,
         y: ArrayLike,
         family: str | Family,
-        prior: AnyPrior | None,
+        prior: GivenPrior | None,
         coefficients: Sequence[str] | None,
         weights: ArrayLike | None,
         offset: ArrayLike | None,
         groups: tuple[NDArray[np.intp], Sequence[Any]] | None = None,
     ) -> None:
         """`groups`, if any, are the number of each row's group and the names of all groups."""
-        phases = Phases()
+        phases, prior = Phases(), without_texts(prior)
         with phases("design"):
             x, outcome = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
             if x.ndim != 2 or outcome.shape != x.shape[:1] or not x.size:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -75,9 +76,40 @@ def _check(mean: float, **positive: float) -> None:
 
 CoefficientPrior = Normal | StudentT
 AnyPrior = CoefficientPrior | Mapping[str, CoefficientPrior]
+GivenPrior = AnyPrior | str | Mapping[str, CoefficientPrior | str]  # as users may write it
 
 INTERCEPT_SD = 10.0  # of the default prior of the intercept, at the columns' means
 SLOPE_SD = 5.0  # of that of what a usual difference in a column changes
+
+
+def prior_from_text(text: str) -> CoefficientPrior:
+    """The prior that a text describes: "normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)".
+
+    >>> prior_from_text("normal(0, 2.5)"), prior_from_text("student_t(4, 0, 2.5)")
+    (Normal(mean=0.0, sd=2.5), StudentT(df=4.0, mean=0.0, scale=2.5))
+    """
+    found = re.fullmatch(r"\s*(normal|student_t)\s*\(([^()]*)\)\s*", text, re.IGNORECASE)
+    kind, count = (Normal, 2) if found is None or found[1].lower() == "normal" else (StudentT, 3)
+    try:
+        numbers = [float(number) for number in found[2].split(",")] if found else []
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise ValueError(f"the prior {text!r} is not like normal(MEAN, SD) or student_t(DF, MEAN, SCALE)")
+    return kind(*numbers)
+
+
+def without_texts(prior: GivenPrior | None) -> AnyPrior | None:
+    """What was given as prior, with the texts in it read.
+
+    >>> without_texts({"fico": "normal(0, 1)"})
+    {'fico': Normal(mean=0.0, sd=1.0)}
+    """
+    if isinstance(prior, str):
+        return prior_from_text(prior)
+    if isinstance(prior, Mapping):
+        return {name: prior_from_text(one) if isinstance(one, str) else one for name, one in prior.items()}
+    return prior
 
 
 @dataclass(frozen=True)

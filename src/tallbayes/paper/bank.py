@@ -80,7 +80,7 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     for name in METHODS:
         if name != "mh":
             caption = f"Posterior densities: {SAID[name]}, over Metropolis-Hastings."
-            figure = plots.density(mh=fits["mh"], **{name: fits[name]})
+            figure = plots.density(names=None, columns=4, mh=fits["mh"], **{name: fits[name]})
             found.figures[f"density-{name.replace('_', '-')}"] = caption, figure
     found.findings += _findings(fits)
     found.discussion += [

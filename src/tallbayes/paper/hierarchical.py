@@ -83,7 +83,9 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     found.tables["tau"] = ("tau by method.", _tau(fits))
     found.figures["tau"] = (
         "Posterior density of tau, the standard deviation of the banks' effects.",
-        plots.density([TAU], 1, **{name: fits[name] for name in ("mh", "rows_224000", "consensus", "thinned")}),
+        plots.density(
+            names=[TAU], columns=1, **{name: fits[name] for name in ("mh", "rows_224000", "consensus", "thinned")}
+        ),
     )
     found.figures["redpm"] = "REDPM of the 24 parameters for both surrogates.", plots.redpm((1,), **shown)
     found.figures["redpm-all"] = "REDPM of all methods.", plots.redpm((1, 10, 20), **compared)

@@ -99,11 +99,14 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
         compare_parameters(**fits).rename(columns=SAID).rename_axis("coefficient"),
     )
     shown = {name: fits[name] for name in ("mh", "two_stage", "consensus")}
-    found.figures["density"] = "Posterior densities of the paper's three methods.", plots.density(**shown)
+    found.figures["density"] = (
+        "Posterior densities of the paper's three methods.",
+        plots.density(names=None, columns=4, **shown),
+    )
     ours = {name: fits[name] for name in ("mh", "thinned")}
     found.figures["density-thinned"] = (
         "Posterior densities: the thinned second stage, over Metropolis-Hastings.",
-        plots.density(**ours),
+        plots.density(names=None, columns=4, **ours),
     )
     found.figures["redpm"] = "REDPM of the paper's methods, by coefficient and thinning.", plots.redpm(THINS, **shown)
     found.figures["redpm-all"] = "REDPM of all methods.", plots.redpm(THINS, **fits)

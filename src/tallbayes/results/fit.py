@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
+from tallbayes.data.sources import rereadable
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.results.datasets import Given, dataset, sizes
@@ -22,6 +23,7 @@ from tallbayes.results.story import enumerated, number, story
 from tallbayes.rows.calibration import Calibration
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
+from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,8 +239,8 @@ class Fit:
         every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
         kept = evenly_spaced(draws, every)
         check_interval(interval)
-        if seed < 0:
-            raise ValueError(f"seed must be 0 or more, got {seed}")
+        check_whole("seed", -1 if seed is None else seed, 0)
+        new_data = rereadable(new_data)
         X = self.formula.apply(new_data)
         added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
         beta = self._values("beta", "coefficient").reshape(every, -1)[kept]

@@ -104,21 +104,29 @@ def trace(fit: Fit, names: Sequence[str] | None = None, columns: int = 3) -> Fig
     return figure
 
 
-def density(names: Sequence[str] | None = None, columns: int = 4, /, **fits: Fit) -> Figure:
+def density(*fits: Fit, names: Sequence[str] | None = None, columns: int = 4, **named: Fit) -> Figure:
     """Draw the posterior density of each parameter, a panel each, with a line per fit.
 
-    The parameters are those named, or all but the effects of many groups; `columns` panels stand side by side.
+    The parameters are those in `names`, or all but the effects of many groups; `columns` panels stand side by side.
+    Give several fits by name, as in density(mh=fit_a, two_stage=fit_b), so that the legend tells which is which.
 
     >>> from tallbayes.results.example import example
+    >>> figure = density(example(), names=["fico"])
+    >>> len(figure.axes), len(figure.axes[0].lines)
+    (1, 1)
     >>> figure = density(mh=example(), two_stage=example(seed=1))
     >>> len(figure.axes), len(figure.axes[0].lines)
     (2, 2)
     """
-    if not fits:
-        raise ValueError("nothing to draw; give fits by name, as in density(mh=fit_a, two_stage=fit_b)")
-    names = chosen(next(iter(fits.values())), names)
+    every = {f"fit {number}": fit for number, fit in enumerate(fits, 1)} | named
+    for fit in every.values():
+        if not isinstance(fit, Fit):
+            raise TypeError(f"density draws fits, not {type(fit).__name__}; parameters are named by names=['x', ...]")
+    if not every:
+        raise ValueError("nothing to draw; give a fit, or several by name, as in density(mh=fit_a, two_stage=fit_b)")
+    names = chosen(next(iter(every.values())), names)
     figure, panels = make_panels(names, width=2.7, height=1.9, most_columns=columns)
-    for i, (label, fit) in enumerate(fits.items()):
+    for i, (label, fit) in enumerate(every.items()):
         effective = fit.summary()["ess_bulk"]
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": LINES[i % len(LINES)]}
         style |= {"linewidth": 1.8, "label": label}

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.frames import check, read
 from tallbayes.families import Family, Poisson
+from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +79,7 @@ def evenly_spaced(draws: int, every: int) -> NDArray[np.intp]:
     >>> evenly_spaced(3, 9)
     array([0, 4, 8])
     """
-    if draws < 1:
-        raise ValueError(f"draws must be 1 or more, got {draws}")
+    check_whole("draws", 0 if draws is None else draws, 1)
     return np.linspace(0, every - 1, min(draws, every)).round().astype(np.intp)
 
 

@@ -18,7 +18,7 @@ from tallbayes.results.file import check_writable, replacing
 from tallbayes.results.fit import Fit
 from tallbayes.results.plots import calibration, density, forest, trace
 from tallbayes.results.speed_plots import seconds, speed
-from tallbayes.results.story import METHODS, MIXED
+from tallbayes.results.story import METHODS, MIXED, touched
 from tallbayes.sampling.diagnostics import R_HAT_LIMIT
 from tallbayes.sampling.words import few
 
@@ -97,13 +97,12 @@ def _verdict(fit: Fit) -> str:
         met = ("converged", "yes", "nothing speaks against the draws", "good")
     else:
         met = ("chains", MIXED, "they agree, but may be off together", "middling")
-    rows = few(stats["rows_per_draw"])
     return page.cards(
         exact,
         met,
         ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {fit.draws.shape[0]} chains", ""),
         ("effective draws a minute", page.number(round(least)), "of the parameter that mixes worst", ""),
-        ("rows touched a draw", rows, f"of {stats['rows']:,}", ""),
+        ("rows touched a draw", *touched(stats), ""),
         ("time", _time(total), f"of which sampling {_time(stats['seconds']['sampling'])}", ""),
     )
 
@@ -114,7 +113,7 @@ def _how(fit: Fit) -> dict[str, str]:
         known["formula"] = fit.formula.text
     known["outcome"] = _family(fit)
     known["rows"] = f"{stats['rows']:,}"
-    if stats["distinct_rows"] != stats["rows"]:
+    if stats["distinct_rows"] < stats["rows"]:
         known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal ones are looked at once"
     if groups := stats.get("groups"):
         known["groups"] = f"{groups['count']:,} of {groups['term']}; the prior of their sd is {groups['prior']}"
@@ -224,7 +223,7 @@ def _draws(fit: Fit) -> str:
     return page.section(
         "Draws",
         said,
-        page.figure(density(names, 4, fit=fit), "Posterior densities.", density(names, 2, fit=fit)),
+        page.figure(density(fit, names=names), "Posterior densities.", density(fit, names=names, columns=2)),
         more,
         page.figure(trace(fit, few_names, 2), alike, trace(fit, few_names, 1)),
     )
@@ -242,7 +241,7 @@ def _shown(fit: Fit, most: int) -> tuple[list[str], str]:
 
 def _speed(fit: Fit) -> str:
     stats = fit.stats
-    rows = f"{few(stats['rows_per_draw'])} rows of the data were touched a draw, of {stats['rows']:,}"
+    rows = f"Rows of the data that a draw touched: {', '.join(touched(stats))}"
     if stats["surrogate_rows_per_draw"]:
         rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
     phases = [f"{name}: {PHASES[name]}" for name in stats["seconds"] if name in PHASES]

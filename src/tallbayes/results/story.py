@@ -8,6 +8,7 @@ from typing import Any
 from tallbayes.sampling.words import few
 
 INDENT, WIDTH = 13, 110
+RARELY = 0.01  # rows a draw: fewer are not counted out
 METHODS = {
     "mh": "Metropolis-Hastings",
     "two-stage": "two-stage Metropolis-Hastings",
@@ -20,8 +21,9 @@ MIXED = "mixed, approximate"  # what is said instead of "converged" where the me
 
 def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -> str:
     """Method, draws, acceptance, rows, time, and whether anything speaks against the draws."""
-    rows = f"{few(stats['rows_per_draw'])} touched per draw, of {stats['rows']:,}"
-    if stats["distinct_rows"] != stats["rows"]:
+    count, share = touched(stats)
+    rows = f"{count} touched per draw, {share}"
+    if stats["distinct_rows"] < stats["rows"]:
         rows += f" ({stats['distinct_rows']:,} distinct)"
     if stats["surrogate_rows_per_draw"]:
         rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
@@ -47,6 +49,21 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
         "warnings": stats["warnings"],
     }
     return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))
+
+
+def touched(stats: dict[str, Any]) -> tuple[str, str]:
+    """How many rows a draw touches, and of how many.
+
+    >>> touched({"rows": 60_000, "distinct_rows": 60_000, "rows_per_draw": 2.5})
+    ('2.5', 'of 60,000')
+    >>> touched({"rows": 60_000, "distinct_rows": 60_000, "rows_per_draw": 60_120.0})
+    ('60,120', '1.0 passes over 60,000')
+    """
+    count, rows, held = stats["rows_per_draw"], stats["rows"], stats["distinct_rows"]
+    if count >= min(rows, held):  # of counts of successes twice as many rows are held as there were: y=1 and y=0
+        return few(count), f"{count / held:,.1f} passes over {rows:,}"
+    words = few(count) if count >= RARELY else f"fewer than {RARELY}" if count > 0 else "none"
+    return words, f"of {rows:,}"
 
 
 def _entry(title: str, sentences: list[str]) -> str:

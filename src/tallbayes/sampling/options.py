@@ -12,7 +12,8 @@ def check_whole(name: str, value: object, least: int) -> None:
     Traceback (most recent call last):
     ValueError: draws must be a whole number of at least 1, not 0
     """
-    if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+    number = None if isinstance(value, bool) else value  # True is 1 to Python, but hardly to who wrote it
+    if value is not None and not (isinstance(number, int | np.integer) and number >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 

@@ -1,0 +1,202 @@
+"""Which files a path means: one file, a pattern, a folder, an address such as s3://bucket/loans, or standard input."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from tallbayes.data.formats import ENDINGS, File, kind_of, recognise
+
+STANDARD_INPUT = "-"
+HIDDEN = (".", "_")  # how the names of files begin that are no data, such as _SUCCESS
+MISSING = "__HIVE_DEFAULT_PARTITION__"  # the name of a folder whose rows lack the key
+PACKAGES = {  # that fsspec needs besides itself
+    **dict.fromkeys(("http", "https"), "aiohttp"),
+    **dict.fromkeys(("s3", "s3a"), "s3fs"),
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("az", "abfs"), "adlfs"),
+    **dict.fromkeys(("sftp", "ssh"), "paramiko"),
+    "hf": "huggingface_hub",
+}
+
+
+def files_of(path: str) -> list[File]:
+    """The files that a path means, in the order of their names; at least one.
+
+    >>> files_of("nothing.csv")
+    Traceback (most recent call last):
+    FileNotFoundError: no such file: 'nothing.csv'
+    """
+    if path == STANDARD_INPUT:
+        return [_standard_input()]
+    path = path.removeprefix("file://")
+    return _remote(path) if "://" in path else _local(os.path.expanduser(path))
+
+
+def _standard_input() -> File:
+    """All that comes in, held in memory: it can be read once, and its readers want to read it again."""
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or sys.stdin.isatty():
+        raise ValueError(
+            "the data should come from standard input ('-'), but nothing is piped into it; name a file, or pipe one: "
+            'zcat loans.csv.gz | tallbayes fit - "y ~ x"'
+        )
+    content = stream.read()
+    if not content:
+        raise ValueError("standard input is empty, or was read before: it can be read once")
+    return File("standard input", lambda: io.BytesIO(content), *recognise(lambda: io.BytesIO(content)))
+
+
+def _local(path: str) -> list[File]:
+    import pyarrow as pa
+
+    def opener(file: str) -> Callable[[], Any]:
+        return lambda: pa.OSFile(file)
+
+    if os.path.isdir(path):
+        named = ((os.path.join(path, file), kind, keys) for file, kind, keys in _data_files(path, _below(path)))
+        return [File(repr(file), opener(file), *kind, keys) for file, kind, keys in named]
+    files = [path]
+    if glob.has_magic(path) and not os.path.exists(path):
+        files = sorted(glob.glob(path, recursive=True))
+    if not files:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    found = []
+    for file in files:
+        if not os.path.exists(file):
+            raise FileNotFoundError(f"no such file: {file!r}")
+        if os.path.isdir(file):
+            raise ValueError(_is_folder(file))
+        if (kind := kind_of(file)) is None:
+            raise ValueError(f"{file!r} is neither CSV nor Parquet nor Arrow: its name must end in {_endings()}")
+        found.append(File(repr(file), opener(file), *kind))
+    return found
+
+
+def _remote(path: str) -> list[File]:
+    """Files that fsspec reaches. Their names need not tell what they are: then the first bytes do."""
+    web = "http://" in path or "https://" in path  # there a folder is a page, and ? begins a query
+    system, place = _file_system(path)
+
+    def opener(file: str) -> Callable[[], Any]:
+        def start() -> Any:
+            with _in_words(path):
+                stream = system.open(file, "rb")
+                if getattr(stream, "size", 0) is not None:
+                    return stream
+                with stream:  # it cannot go back, as readers do
+                    return io.BytesIO(stream.read())
+
+        return start
+
+    def name(file: str) -> str:
+        return repr(str(system.unstrip_protocol(file)))
+
+    with _in_words(path):
+        if "*" in place:
+            matches = system.glob(place, detail=True)
+            for file, about in matches.items():
+                if about["type"] == "directory":
+                    raise ValueError(_is_folder(file))
+            files = sorted(matches)
+        elif not web and system.isdir(place):
+            below = [file[len(place) :].lstrip("/") for file in system.find(place)]
+            named = ((f"{place}/{file}", kind, keys) for file, kind, keys in _data_files(path, below))
+            return [File(name(file), opener(file), *kind, keys) for file, kind, keys in named]
+        else:
+            files = [place]
+    if not files:
+        raise FileNotFoundError(f"no file matches {path!r}")
+    kinds = [kind_of(file.partition("?")[0] if web else file) or recognise(opener(file)) for file in files]
+    return [File(name(file), opener(file), *kind) for file, kind in zip(files, kinds, strict=True)]
+
+
+def _below(folder: str) -> Iterator[str]:
+    """All files of a folder and its subfolders, with / between the parts of their names; linked ones too."""
+
+    def refuse(error: OSError) -> None:
+        raise error  # rather than leave rows out
+
+    for place, subfolders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        subfolders[:] = [name for name in subfolders if not name.startswith(HIDDEN)]
+        yield from (Path(place, name).relative_to(folder).as_posix() for name in names)
+
+
+def _data_files(folder: str, files: Iterable[str]) -> list[tuple[str, tuple[str, str | None], dict[str, str | None]]]:
+    """Those of a folder's files that hold its data, each with its kind and with what its subfolders key=value say."""
+    found, others = [], []
+    for file in sorted(files):
+        *subfolders, last = file.split("/")
+        if not last or any(part.startswith(HIDDEN) for part in (*subfolders, last)):
+            continue
+        if stray := next((part for part in subfolders if "=" not in part), None):
+            raise ValueError(
+                f"{folder!r} holds the folder {stray!r}, whose name is not like key=value; "
+                f"give a pattern for all files, such as {folder.rstrip('/') + '/**/*.parquet'!r}"
+            )
+        if (kind := kind_of(last)) is None:
+            others.append(file)
+        else:
+            found.append((file, kind, _keys(subfolders)))
+    if not found:
+        raise ValueError(f"the folder {folder!r} has no data files, whose names end in {_endings()}")
+    kinds = sorted({kind for _, (kind, _), _ in found}) + [repr(file) for file in others[:1]]
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{folder!r} holds files of several kinds ({', '.join(kinds)}); "
+            f"give a pattern for those that are the data, such as {folder.rstrip('/') + '/*.parquet'!r}"
+        )
+    return found
+
+
+def _keys(subfolders: Sequence[str]) -> dict[str, str | None]:
+    """What the names of folders say, such as year=2009 in loans/year=2009/part-0.parquet."""
+    pairs = (part.partition("=") for part in subfolders)
+    return {unquote(key): None if value == MISSING else unquote(value) for key, _, value in pairs}
+
+
+def _file_system(path: str) -> tuple[Any, str]:
+    """What reads files at such an address, and what it calls this one."""
+    protocol = path.partition("://")[0].rpartition("::")[2]
+    needed = PACKAGES.get(protocol)
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        install = " ".join(filter(None, ("pip install fsspec", needed)))
+        raise ValueError(f"to read {path!r}, first install what reads such addresses: {install}") from error
+    try:
+        with _in_words(path):
+            system, place = url_to_fs(path)
+    except ImportError as error:
+        install = f"; install it: pip install {needed}" if needed else ""
+        raise ValueError(f"to read {path!r}, fsspec needs another package ({error}){install}") from error
+    return system, place
+
+
+@contextmanager
+def _in_words(path: str) -> Iterator[None]:
+    """Errors of a service as OSError: each has classes of its own."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"no such file: {path!r}") from error
+    except (OSError, ValueError, ImportError):
+        raise
+    except Exception as error:
+        raise OSError(f"cannot read {path!r}: {type(error).__name__}: {error}") from error
+
+
+def _is_folder(path: str) -> str:
+    return f"{path!r} is a folder; give the folder alone, or a pattern for its files, such as 'folder/*.parquet'"
+
+
+def _endings() -> str:
+    *most, last = [ending for endings in ENDINGS.values() for ending in endings]
+    return f"{', '.join(most)} or {last}"
