@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from tallbayes import cli, paper
-from tallbayes.cli import main
+from tallbayes import paper
+from tallbayes.cli import choices, main
 from tallbayes.data import datasets
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
@@ -114,10 +114,10 @@ def test_imports_are_light(code):
 
 def test_choices_are_those_of_the_library():
     for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
-        assert getattr(cli, name) == getattr(methods, name)
-    assert cli.PROPOSALS == setup.PROPOSALS
-    assert cli.LOAN_ROWS == datasets.LOAN_ROWS
-    assert tuple(paper.EXPERIMENTS) == cli.EXPERIMENTS
+        assert getattr(choices, name) == getattr(methods, name)
+    assert choices.PROPOSALS == setup.PROPOSALS
+    assert choices.LOAN_ROWS == datasets.LOAN_ROWS
+    assert tuple(paper.EXPERIMENTS) == choices.EXPERIMENTS
 
 
 # fit

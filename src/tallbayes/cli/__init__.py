@@ -1,0 +1,65 @@
+"""The command line, a file a command; texts that become priors, families and so on are read in `texts`.
+
+Heavy imports wait inside the commands, so that help is quick.
+A command refuses impossible options and outputs before it reads data, and its exit code tells how it went.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tallbayes.cli.compare import compare_command
+from tallbayes.cli.fit import fit_command
+from tallbayes.cli.output import BAD_DATA, INTERRUPTED, _tell
+from tallbayes.cli.report import report_command
+from tallbayes.cli.reproduce import reproduce_command
+from tallbayes.cli.simulate import simulate_command
+
+EPILOG = """\b
+Exit codes:
+  0    all went well
+  1    bad data, or a file that cannot be read or written
+  2    a wrong option or argument
+  3    not converged, or not mixed: the result was written, but do not trust it yet
+  130  interrupted with Ctrl-C: what was drawn until then was written
+"""
+
+
+class Commands(click.Group):
+    """A group whose commands end with our exit codes instead of tracebacks."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _tell("interrupted before there was a result")
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:  # of a reader such as head; click ends quietly
+            raise
+        except (ValueError, OSError) as error:
+            _tell(f"error: {error}")
+            ctx.exit(BAD_DATA)
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tallbayes")
+def main() -> None:
+    """Exact Bayesian regression on millions of rows.
+
+    A Markov chain looks at a handful of rows a draw, or at all rows for those proposals only that a cheap
+    surrogate lets pass. Either way the posterior is that of the full data, at a fraction of its cost.
+
+    \b
+    A first session:
+      tallbayes simulate loans --rows 200000 --out loans.parquet
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti" --out fit.nc
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti" --method mh --out mh.nc
+      tallbayes compare mh.nc fit.nc
+    """
+
+
+for command in (fit_command, report_command, compare_command, simulate_command, reproduce_command):
+    main.add_command(command)
