@@ -21,6 +21,7 @@ ROOMS = [
     "fit",
     "paper",
     "cli",
+    "__main__",
 ]
 
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}

@@ -10,14 +10,20 @@ from typing import Any
 
 import click
 
-from tallbayes.cli.compare import compare_command
+from tallbayes.cli.compare_speed import compare_command, compare_speed_command
 from tallbayes.cli.fit import fit_command
-from tallbayes.cli.output import BAD_DATA, INTERRUPTED, _tell
+from tallbayes.cli.output import BAD_DATA, INTERRUPTED, tell
+from tallbayes.cli.predict import predict_command
 from tallbayes.cli.report import report_command
 from tallbayes.cli.reproduce import reproduce_command
 from tallbayes.cli.simulate import simulate_command
+from tallbayes.cli.summary import summary_command
 
 EPILOG = """\b
+Completion of commands, options and files in the shell, in ~/.bashrc (or zsh_source, fish_source):
+  eval "$(_TALLBAYES_COMPLETE=bash_source tallbayes)"
+
+\b
 Exit codes:
   0    all went well
   1    bad data, or a file that cannot be read or written
@@ -35,12 +41,12 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _tell("interrupted before there was a result")
+            tell("interrupted before there was a result")
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # of a reader such as head; click ends quietly
             raise
         except (ValueError, OSError) as error:
-            _tell(f"error: {error}")
+            tell(f"error: {error}")
             ctx.exit(BAD_DATA)
 
 
@@ -56,10 +62,14 @@ def main() -> None:
     A first session:
       tallbayes simulate loans --rows 200000 --out loans.parquet
       tallbayes fit loans.parquet "foreclosed ~ fico + dti" --out fit.nc
+      tallbayes predict fit.nc loans.parquet --out predictions.parquet
       tallbayes fit loans.parquet "foreclosed ~ fico + dti" --method mh --out mh.nc
-      tallbayes compare mh.nc fit.nc
+      tallbayes compare-speed mh.nc fit.nc
     """
 
 
-for command in (fit_command, report_command, compare_command, simulate_command, reproduce_command):
+for command in (
+    fit_command, summary_command, report_command, predict_command, compare_speed_command, compare_command,
+    simulate_command, reproduce_command,
+):  # fmt: skip
     main.add_command(command)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,10 +24,15 @@ LOAN_ROWS = 2_297_813
 EXPERIMENTS = ("bank", "loans", "hierarchical", "mars")
 
 
-def _whole(name: str, least: int, help: str, default: int | None = None) -> Callable[[Command], Command]:
+def whole(name: str, least: int, help: str, default: int | None = None) -> Callable[[Command], Command]:
     """An option that is a whole number."""
     kind = click.IntRange(min=least)
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
+
+
+def files(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Lets the shell complete names of files where an argument may also be a pattern."""
+    return [CompletionItem(typed, type="file")]
 
 
 OUT = click.Path(path_type=Path)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallbayes.cli.choices import COMBINERS, FORCE, INNER, METHODS, OUT, PROPOSALS, SHARDINGS, _whole
-from tallbayes.cli.output import _check_page, _judge, _refuse, _tell
+from tallbayes.cli.choices import COMBINERS, FORCE, INNER, METHODS, OUT, PROPOSALS, SHARDINGS, files, whole
+from tallbayes.cli.headings import WithHeadings
+from tallbayes.cli.output import check_page, judge, refuse, tell
+from tallbayes.cli.summary import to_json
 from tallbayes.cli.texts import (
     ESTIMATORS,
     FAMILY_HELP,
@@ -30,15 +32,21 @@ if TYPE_CHECKING:
 METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
+HEADINGS = {  # options that are not here come before them
+    "Model options": ("family", "prior", "group_prior", "weights", "offset"),
+    "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
+    "Options of methods": METHOD_OPTIONS,
+}
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
 
-@click.command("fit")
-@click.argument("data")
+@click.command("fit", cls=WithHeadings, headings=HEADINGS)
+@click.argument("data", shell_complete=files)
 @click.argument("formula")
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
 @click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
@@ -48,23 +56,32 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
 @click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
 @click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
-@_whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
-@_whole("--shards", 1, "Parts of the rows that a consensus samples.  [default: 14]")
+@whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
+@whole("--shards", 1, "Parts of the rows that a consensus samples.  [default: 14]")
 @click.option("--inner", type=click.Choice(INNER), help="Method on each shard of a consensus.  [default: auto]")
 @click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus deals rows to shards.")
 @click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
-@_whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
+@whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
 @click.option("--estimator", callback=_estimator, help=f"Of the log-likelihood, in subsampling: {ESTIMATORS}.")
-@_whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
+@whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
 @click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
-@_whole("--chains", 1, "They run together.", default=4)
-@_whole("--warmup", 0, "Draws for tuning and settling, not kept.")
-@_whole("--seed", 0, "The same seed gives the same draws.")
+@whole("--chains", 1, "They run together.", default=4)
+@whole("--warmup", 0, "Draws for tuning and settling, not kept.")
+@whole("--seed", 0, "The same seed gives the same draws.")
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def fit_command(
-    data: str, formula: str, out: Path | None, report: Path | None, force: bool, quiet: bool, **options: Any
+    data: str,
+    formula: str,
+    more: tuple[str, ...],
+    out: Path | None,
+    report: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Fit a Bayesian regression to all rows of the data.
 
@@ -82,10 +99,11 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
     """
-    for path in filter(None, (out, report)):
-        _refuse(path, force)
+    if more:
+        raise click.UsageError(f'unexpected {" ".join(more)!r} after {formula!r}; quote the formula, as in "y ~ x"')
+    refuse(force, {"--out": out, "--report": report}, data)
     if report is not None:
-        _check_page(report)
+        check_page(report)
 
     from tallbayes.fit import fit
     from tallbayes.models.mode import SeparationWarning, TailWarning
@@ -95,21 +113,21 @@ def fit_command(
     with warnings.catch_warnings():
         for kind in (SeparationWarning, TailWarning):
             warnings.simplefilter("always", kind)
-        warnings.showwarning = lambda message, *rest, **more: _tell(f"warning: {message}")
+        warnings.showwarning = lambda message, *rest, **more: tell(f"warning: {message}")
         result = fit(formula, data, method=method, progress=not quiet, **options)
     if out is not None:
         result.save(out)  # before all else, which may be interrupted
     if report is not None:
         result.report(report)
-    click.echo(f"{result!r}\n")
-    code = _judge(result)
-    click.echo(
+    click.echo(to_json(result) if as_json else f"{result!r}\n")
+    code, say = judge(result), tell if as_json else click.echo  # with JSON, stdout has nothing else
+    say(
         f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})"
         if out is not None
         else "not saved; add --out fit.nc to keep the draws"
     )
     if report is not None:
-        click.echo(f"report: {report}")
+        say(f"report: {report}")
     sys.exit(code)
 
 

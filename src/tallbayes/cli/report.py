@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tallbayes.cli.choices import FORCE, OUT
-from tallbayes.cli.output import _check_page, _refuse
+from tallbayes.cli.output import check_page, refuse
 
 
 @click.command("report")
@@ -15,16 +15,17 @@ from tallbayes.cli.output import _check_page, _refuse
 @click.argument("out", type=OUT)
 @FORCE
 def report_command(fit: Path, out: Path, force: bool) -> None:
-    """Write a page about a saved fit: what was fitted, whether to trust it, and what came out.
+    """Write a page about a saved fit.
 
-    The page (HTML) needs nothing else, and can be mailed, printed and read on a phone.
+    It says what was fitted, whether to trust it, and what came out. The page (HTML)
+    needs nothing else, and can be mailed, printed and read on a phone.
 
     \b
     Example:
       tallbayes report fit.nc fit.html
     """
-    _refuse(out, force)
-    _check_page(out)
+    refuse(force, {"OUT": out}, fit)
+    check_page(out)
 
     from tallbayes.results.file import load
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from tallbayes.cli.choices import FORCE, LOAN_ROWS, OUT, _whole
-from tallbayes.cli.output import _refuse
+from tallbayes.cli.choices import FORCE, LOAN_ROWS, OUT, whole
+from tallbayes.cli.output import check_table, refuse
 
 
 @click.command("simulate")
 @click.argument("dataset", type=click.Choice(["loans"]))
-@_whole("--rows", 1, "How many.", default=LOAN_ROWS)
-@_whole("--seed", 0, "The same seed gives the same rows.", default=0)
+@whole("--rows", 1, "How many.", default=LOAN_ROWS)
+@whole("--seed", 0, "The same seed gives the same rows.", default=0)
 @click.option("--out", type=OUT, metavar="FILE", required=True, help="A name in .parquet or .csv.")
 @FORCE
 def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool) -> None:
@@ -26,9 +26,8 @@ def simulate_command(dataset: str, rows: int, seed: int, out: Path, force: bool)
     Example:
       tallbayes simulate loans --rows 200000 --seed 1 --out loans.parquet
     """
-    if out.suffix.lower() not in (".parquet", ".csv"):
-        raise click.BadParameter(f"{str(out)!r} must end in .parquet or .csv", param_hint="--out")
-    _refuse(out, force)
+    check_table(out)
+    refuse(force, {"--out": out})
 
     from tallbayes.data.datasets import simulate_loans
     from tallbayes.results.file import replacing

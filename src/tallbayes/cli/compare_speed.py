@@ -1,4 +1,4 @@
-"""`tallbayes compare`."""
+"""`tallbayes compare-speed`: how fast methods sample one model."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
-from tallbayes.cli.choices import _whole
+from tallbayes.cli.choices import files, whole
 
 
-@click.command("compare")
-@click.argument("fits", nargs=-1, required=True, metavar="[NAME=]FILE...")
+@click.command("compare-speed")
+@click.argument("fits", nargs=-1, required=True, metavar="[NAME=]FILE...", shell_complete=files)
 @click.option("--by-parameter", is_flag=True, help="A line per parameter instead of a line per fit.")
-@_whole("--thin", 1, "With --by-parameter: look at every N-th draw only.  [default: 1]")
-def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None) -> None:
-    """Compare saved fits of one model: their effective draws per minute, and whether they agree.
+@whole("--thin", 1, "With --by-parameter: look at every N-th draw only.  [default: 1]")
+def compare_speed_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None) -> None:
+    """Compare the speed of saved fits of one model.
+
+    That is their effective draws per minute. The table also says whether the fits agree.
 
     The first is the reference: the redpm columns are ratios to it, and so are the numbers by parameter.
     largest_z and largest_z_sd are the largest differences of a posterior mean and sd to the reference, in
@@ -22,8 +24,8 @@ def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None)
 
     \b
     Examples:
-      tallbayes compare mh.nc fit.nc
-      tallbayes compare mh=runs/1/fit.nc two_stage=runs/2/fit.nc --by-parameter --thin 10
+      tallbayes compare-speed mh.nc fit.nc
+      tallbayes compare-speed mh=runs/1/fit.nc two_stage=runs/2/fit.nc --by-parameter --thin 10
     """
     if thin is not None and not by_parameter:
         raise click.UsageError("--thin goes with --by-parameter; the table of fits thins by 1, 10 and 20")
@@ -43,3 +45,17 @@ def compare_command(fits: tuple[str, ...], by_parameter: bool, thin: int | None)
     loaded = {name: load(path) for name, path in paths.items()}
     table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)
     click.echo(table.to_string(float_format=number))
+
+
+@click.command(
+    "compare",
+    hidden=True,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def compare_command() -> None:
+    """The old name, which promised too much."""
+    raise click.UsageError(
+        "there is no command compare. `tallbayes compare-speed` compares how fast methods sampled one model. Comparing "
+        "models is something else: it asks which formula predicts better, and no command does that."
+    )

@@ -1,0 +1,19 @@
+"""Columns of a file as they are, to stand beside what was computed from others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallbayes.data.frames import _open, _require
+
+
+def kept_columns(data: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """Columns by name, of whatever type: dates and missing values, which no formula takes, included.
+
+    >>> kept_columns({"id": ["a", None], "fico": [700.0, 650.0]}, ["id"])["id"].tolist()
+    ['a', None]
+    """
+    source, wanted = _open(data), list(dict.fromkeys(columns))
+    _require(wanted, source.names)
+    return source.load(wanted) if wanted else {}
