@@ -17,6 +17,7 @@ from tallbayes import paper
 from tallbayes.cli import main
 from tallbayes.data import datasets
 from tallbayes.data.frames import read
+from tallbayes.groups.example import group_example
 from tallbayes.paper.experiment import CutShort
 from tallbayes.results import report
 from tallbayes.results.example import example
@@ -173,6 +174,17 @@ def test_predictions_of_many_files(fit_file, tmp_path):
         pd.DataFrame({"fico": fico}).to_csv(tmp_path / name, index=False)
     done = run("predict", fit_file, tmp_path / "?.csv", "--keep", "fico")
     assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["fico", "1", "-1", "2"]
+
+
+def test_groups_that_the_fit_has_not_seen_have_a_seed(tmp_path):
+    fit, rows = group_example(3), {"fico": [0.0, 0.0], "bank": ["b01", "another"]}
+    fit.save(tmp_path / "fit.nc")
+    pd.DataFrame(rows).to_csv(tmp_path / "new.csv", index=False)
+    for seed in (0, 7):
+        done = run("predict", tmp_path / "fit.nc", tmp_path / "new.csv", "--seed", seed)
+        found = pd.read_csv(io.StringIO(done.stdout))
+        pd.testing.assert_frame_equal(found, fit.predict(rows, seed=seed), rtol=1e-12)
+    assert list(json.loads(run("summary", tmp_path / "fit.nc", "--json").stdout)["parameters"]) == list(fit.parameters)
 
 
 def test_predict_refuses(fit_file, new_rows, tmp_path):

@@ -20,7 +20,7 @@ from tallbayes.cli.simulate import simulate_command
 from tallbayes.cli.summary import summary_command
 
 EPILOG = """\b
-Completion of commands, options and files in the shell, in ~/.bashrc (or zsh_source, fish_source):
+Shell completion: put this into ~/.bashrc (other shells: zsh_source, fish_source)
   eval "$(_TALLBAYES_COMPLETE=bash_source tallbayes)"
 
 \b

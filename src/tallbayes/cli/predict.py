@@ -36,7 +36,8 @@ def predict_command(
 
     DATA is a CSV or Parquet file, or a quoted pattern for many; it needs the columns on the right of the formula
     alone. The output has a line for each row, in their order: the columns that are kept, the posterior mean of the
-    expected outcome, and the ends of its interval, eti94_lb and eti94_ub.
+    expected outcome, and the ends of its interval, eti94_lb and eti94_ub. What looks like a number in a CSV file is
+    kept as one: 007 as 7.
 
     \b
     Examples:
