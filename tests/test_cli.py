@@ -1,10 +1,10 @@
 import importlib
 import importlib.metadata
 import inspect
+import json
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from click.shell_completion import ShellComplete
+from command import run
 
-from tallbayes import cli, paper
-from tallbayes.cli import main
+from tallbayes import paper
+from tallbayes.cli import choices, main
 from tallbayes.data import datasets
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
@@ -36,11 +37,6 @@ FRONT_DOOR = importlib.import_module("tallbayes.fit")  # the file: `tallbayes.fi
 SIGNATURE = inspect.signature(FRONT_DOOR.fit)
 SCRIPT = str(Path(sys.executable).with_name("tallbayes"))
 FEW = ["--draws", "20", "--chains", "2", "--seed", "1", "--quiet"]  # quick, and too few to converge
-
-
-def run(*arguments):
-    """Call the command line in this process."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +74,7 @@ def test_help_teaches():
     assert shown.exit_code == 0
     for code in (0, 1, 2, 3, 130):
         assert re.search(rf"^ +{code} +\S", shown.stdout, re.MULTILINE)
-    for command in ("fit", "report", "compare", "simulate", "reproduce"):
+    for command in ("fit", "summary", "report", "predict", "compare-speed", "simulate", "reproduce"):
         text = run(command, "--help").stdout
         assert f"  tallbayes {command} " in text  # an example
         assert command in shown.stdout
@@ -95,6 +91,35 @@ def test_help_says_what_each_method_does():
         "student_t(DF, MEAN, SCALE)",
     ]:
         assert part in text
+
+
+def test_help_has_headings():
+    text = run("fit", "--help").stdout
+    _, *parts = re.split(r"^(\w.*):$", text, flags=re.MULTILINE)
+    texts = dict(zip(parts[::2], parts[1::2], strict=True))
+    options = {title: re.findall(r"^  (--[a-z-]+)", body, re.MULTILINE) for title, body in texts.items()}
+    assert options["Options"][:2] == ["--out", "--report"]
+    assert "--seed" in options["Sampler options"]
+    assert "--family" in options["Model options"]
+    assert "--shards" in options["Options of methods"]
+    shown = [option for some in options.values() for option in some]
+    assert len(shown) == len(set(shown))
+    declared = {name for param in main.commands["fit"].params for name in param.opts if name.startswith("--")}
+    assert declared <= set(shown)
+
+
+def test_python_runs_the_module():
+    done = subprocess.run([sys.executable, "-m", "tallbayes", "-h"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "compare-speed" in done.stdout
+
+
+def test_shells_complete_commands_and_files():
+    assert "_TALLBAYES_COMPLETE=bash_source" in run("--help").stdout
+    complete = ShellComplete(main, {}, "tallbayes", "_TALLBAYES_COMPLETE")
+    assert "compare-speed" in [item.value for item in complete.get_completions([], "comp")]
+    for before in (["fit"], ["predict"], ["predict", "fit.nc"], ["compare-speed", "a.nc"]):
+        assert [item.type for item in complete.get_completions(before, "loa")] == ["file"]
 
 
 def test_version():
@@ -114,10 +139,10 @@ def test_imports_are_light(code):
 
 def test_choices_are_those_of_the_library():
     for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
-        assert getattr(cli, name) == getattr(methods, name)
-    assert cli.PROPOSALS == setup.PROPOSALS
-    assert cli.LOAN_ROWS == datasets.LOAN_ROWS
-    assert tuple(paper.EXPERIMENTS) == cli.EXPERIMENTS
+        assert getattr(choices, name) == getattr(methods, name)
+    assert choices.PROPOSALS == setup.PROPOSALS
+    assert choices.LOAN_ROWS == datasets.LOAN_ROWS
+    assert tuple(paper.EXPERIMENTS) == choices.EXPERIMENTS
 
 
 # fit
@@ -325,6 +350,28 @@ def test_warnings_are_lines(data, tmp_path):
     assert "SeparationWarning" not in done.output
 
 
+def test_json_is_alone_on_stdout(calls, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "render", lambda fit: "a page")
+    out, page = tmp_path / "fit.nc", tmp_path / "fit.html"
+    done = run("fit", "data.csv", "y ~ x", "--json", "--out", out, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == run("summary", out, "--json").stdout
+    assert json.loads(done.stdout)["formula"] == example().formula.text
+    assert done.stderr.splitlines() == [
+        f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})",
+        f"report: {page}",
+    ]
+
+
+def test_json_of_a_fit_that_has_not_converged(data):
+    done = run("fit", data, "y ~ x", *FEW, "--json")
+    assert done.exit_code == 3
+    found = json.loads(done.stdout)
+    assert found["converged"] is False
+    assert found["problems"]
+    assert list(found["parameters"]) == ["Intercept", "x"]
+
+
 # Exit codes
 
 
@@ -437,6 +484,40 @@ def test_bad_output_is_found_before_the_data_is_read(calls, tmp_path):
         assert done.stderr.startswith("error: cannot write")
 
 
+def test_what_is_read_is_never_replaced(calls, data, tmp_path):
+    (tmp_path / "link.nc").symlink_to(data)
+    os.link(data, tmp_path / "linked.nc")
+    before = data.read_bytes()
+    for source, options in [
+        (data, ["--out", data]),
+        (data, ["--out", tmp_path / "link.nc"]),
+        (data, ["--out", tmp_path / "linked.nc"]),
+        (data, ["--report", tmp_path / "link.nc"]),
+        (tmp_path / "d*.parquet", ["--out", data]),
+        (data, ["--out", tmp_path / "fit.html", "--report", tmp_path / ".." / tmp_path.name / "fit.html"]),
+    ]:
+        done = run("fit", source, "y ~ x", "--force", *options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "same file" in done.stderr or "would be lost" in done.stderr
+    assert calls == []
+    assert data.read_bytes() == before
+
+
+def test_formulas_without_quotes(calls):
+    done = run("fit", "data.csv", "y", "/home/me", "x")  # what a shell makes of y ~ x
+    assert (done.exit_code, calls) == (2, [])
+    assert "quote the formula" in done.stderr
+
+
+def test_a_text_outcome_is_refused_with_a_formula_that_works(frame, tmp_path):
+    frame.assign(y=np.where(frame["y"] == 1, "yes", "no")).to_csv(tmp_path / "data.csv", index=False)
+    done = run("fit", tmp_path / "data.csv", "y ~ x", *FEW)
+    assert done.exit_code == 1
+    left = re.search(r"for example (.*) ~ ", done.stderr)[1]
+    assert left == "I(y == 'yes')"
+    assert run("fit", tmp_path / "data.csv", f"{left} ~ x", *FEW).exit_code == 3  # few draws, but it was fitted
+
+
 def test_existing_output_is_kept_unless_forced(calls, tmp_path):
     out = tmp_path / "fit.nc"
     out.write_text("precious")
@@ -496,7 +577,7 @@ def test_interrupted_before_any_draw(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# report and reproduce
+# report
 
 
 def test_fit_writes_a_report(calls, tmp_path, monkeypatch):
@@ -510,133 +591,12 @@ def test_fit_writes_a_report(calls, tmp_path, monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_saved_fit_is_reported(tmp_path, monkeypatch):
-    example().save(tmp_path / "fit.nc")
-    done = run("report", tmp_path / "fit.nc", tmp_path / "fit.html")
-    assert (done.exit_code, done.stdout) == (0, f"report: {tmp_path / 'fit.html'}\n")
-    page = (tmp_path / "fit.html").read_text("utf-8")
-    assert page.startswith("<!DOCTYPE html>")
-    assert "Did it converge?" in page
-    again = run("report", tmp_path / "fit.nc", tmp_path / "fit.html")
-    assert again.exit_code == 1
-    assert "--force" in again.stderr
-    assert (tmp_path / "fit.html").read_text("utf-8") == page
-    monkeypatch.setattr(report, "render", lambda fit: "another page")
-    assert run("report", tmp_path / "fit.nc", tmp_path / "fit.html", "--force").exit_code == 0
-    assert (tmp_path / "fit.html").read_text("utf-8") == "another page"
-
-
 def test_a_report_is_a_page(calls, tmp_path):
     for command in (("fit", "data.csv", "y ~ x", "--report"), ("report", "fit.nc")):
         done = run(*command, tmp_path / "fit.pdf")
         assert done.exit_code == 2
         assert "must end in .html" in done.stderr
     assert calls == []
-
-
-def test_reproduce(monkeypatch, tmp_path):
-    seen = []
-
-    def reproduce(names, out, full, data, tell):
-        seen.append((names, out, full, data, tell is None))
-        return out / "index.html"
-
-    monkeypatch.setattr(paper, "reproduce", reproduce)
-    done = run("reproduce", "mars", "bank", "mars", "--out", tmp_path)
-    assert (done.exit_code, done.stdout) == (0, f"page: {tmp_path / 'index.html'}\n")
-    assert run("reproduce", "all", "--full", "--data", tmp_path, "--quiet").exit_code == 0
-    assert seen == [
-        (("mars", "bank"), tmp_path, False, None, False),
-        (tuple(paper.EXPERIMENTS), Path("reproduction"), True, tmp_path, True),
-    ]
-    assert run("reproduce").exit_code == 2
-    assert run("reproduce", "banks").exit_code == 2
-
-
-# compare
-
-
-@pytest.fixture
-def saved(tmp_path):
-    for name, seconds in (("mh", 60.0), ("faster", 30.0)):
-        (tmp_path / name).mkdir()
-        example(seconds=seconds).save(tmp_path / f"{name}.nc")
-        shutil.copy(tmp_path / f"{name}.nc", tmp_path / name / "fit.nc")
-    return tmp_path
-
-
-def test_compare_names_fits_by_their_files(saved):
-    header, *lines = run("compare", saved / "mh.nc", saved / "faster.nc").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["mh", "faster"]
-    redpm = header.split().index("redpm_1") + 1
-    assert [line.split()[redpm] for line in lines] == ["1", "2"]
-
-
-def test_compare_takes_names(saved):
-    done = run("compare", f"a={saved / 'mh/fit.nc'}", f"b={saved / 'faster/fit.nc'}", "--by-parameter", "--thin", 10)
-    assert [line.split() for line in done.stdout.splitlines()] == [
-        ["a", "b"],
-        ["Intercept", "1", "2"],
-        ["fico", "1", "2"],
-    ]
-
-
-def test_compare_takes_paths_with_an_equals_sign(saved):
-    (saved / "mh").rename(saved / "method=mh")
-    done = run("compare", saved / "method=mh" / "fit.nc")
-    assert done.stdout.splitlines()[1].startswith("fit ")
-
-
-def test_compare_refuses(saved):
-    mh, faster = saved / "mh/fit.nc", saved / "faster/fit.nc"
-    for arguments, code, message in [
-        ([], 2, "Missing argument"),
-        ([mh, faster], 2, "two fits are called 'fit'"),
-        ([mh, "--thin", 10], 2, "--by-parameter"),
-        ([mh, "--by-parameter", "--thin", 0], 2, "--thin"),
-        ([saved / "no.nc"], 1, "error: no such file"),
-        ([__file__], 1, "error: "),
-    ]:
-        done = run("compare", *arguments)
-        assert (done.exit_code, done.stdout) == (code, "")
-        assert message in done.stderr
-
-
-# simulate
-
-
-@pytest.mark.parametrize("name", ["loans.parquet", "loans.csv"])
-def test_simulate_writes_what_fit_reads(tmp_path, name):
-    done = run("simulate", "loans", "--rows", 3_000, "--seed", 2, "--out", tmp_path / name)
-    assert done.exit_code == 0, done.output
-    truth = datasets.simulate_loans(3_000, seed=2)
-    found = read(tmp_path / name, list(truth.columns))
-    np.testing.assert_allclose(found["fico"], truth["fico"], rtol=1e-12)
-    assert (found["bank"].astype(str) == truth["bank"].astype(str)).all()
-    (line,) = done.stdout.splitlines()
-    assert "3,000 rows" in line
-    assert f" {truth['foreclosed'].sum()} " in line
-    assert str(tmp_path / name) in line
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_simulate_refuses(tmp_path):
-    out = tmp_path / "loans.csv"
-    out.write_text("precious")
-    for arguments, code in [
-        (["loans", "--out", out], 1),
-        (["loans", "--out", tmp_path / "no folder" / "loans.csv"], 1),
-        (["loans", "--out", tmp_path / "loans.xlsx"], 2),
-        (["loans", "--rows", 0, "--out", tmp_path / "new.csv"], 2),
-        (["loans"], 2),
-        (["boats", "--out", tmp_path / "new.csv"], 2),
-    ]:
-        done = run("simulate", *arguments)
-        assert (done.exit_code, done.stdout) == (code, "")
-    assert [path.name for path in tmp_path.iterdir()] == ["loans.csv"]
-    assert out.read_text() == "precious"
-    assert run("simulate", "loans", "--rows", 10, "--out", out, "--force").exit_code == 0
-    assert len(read(out, ["fico"])) == 10
 
 
 # The real command

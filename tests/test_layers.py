@@ -21,6 +21,7 @@ ROOMS = [
     "fit",
     "paper",
     "cli",
+    "__main__",
 ]
 
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
@@ -66,7 +67,7 @@ def bad_habits(source, file):
         if isinstance(node, ast.Attribute) and ast.unparse(node).endswith("model.rows.arrays"):
             yield f"{file}:{node.lineno} goes past the door to the data"
         calls_print = isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
-        if calls_print and file != "cli.py":
+        if calls_print and room(file) != "cli":
             yield f"{file}:{node.lineno} prints"
 
 
@@ -113,7 +114,7 @@ def test_the_test_sees_trespasses(file, source, found):
         ("sampling/a.py", "x = self.model.rows.arrays.x", 1),
         ("sampling/a.py", "x = self.model.rows.sample(10, rng).arrays.x", 0),
         ("rows.py", "print('x')", 1),
-        ("cli.py", "print('x')", 0),
+        ("cli/fit.py", "print('x')", 0),
         ("rows.py", '"""print(1)"""', 0),
     ],
 )

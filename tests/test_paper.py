@@ -11,7 +11,9 @@ from browser import chromium, opened, overflow
 import tallbayes as tb
 from tallbayes import paper
 from tallbayes.paper import bank, experiment, hierarchical, loans, mars
+from tallbayes.results import page
 from tallbayes.results.example import example
+from tallbayes.results.figure import make_figure
 
 # Draws are few where a method is only shown, and in few shards; what is found hangs on the others.
 FEW_SHARDS = 3
@@ -96,7 +98,7 @@ def test_predictions_of_splines_agree(of_splines):
 def test_what_is_written(of_loans, of_splines, tmp_path):
     some = {name: of_loans.figures[name] for name in ("density", "redpm-all")}  # the others are like these
     results = [dataclasses.replace(of_loans, figures=some), of_splines]
-    paper.write([(one, 60.0) for one in results], tmp_path)
+    paper.write_page([paper.write(one, 60.0, tmp_path) for one in results], tmp_path)
     for found in results:
         for name, (_, table) in found.tables.items():
             read = pd.read_csv(tmp_path / found.name / f"{name}.csv", index_col=0)
@@ -111,25 +113,88 @@ def test_what_is_written(of_loans, of_splines, tmp_path):
                 assert page.locator("figure svg:visible").count() == sum(len(one.figures) for one in results)
 
 
-def test_the_page_is_there_after_each_experiment(tmp_path, monkeypatch):
-    class Quick:
-        FULL, Size = "full", lambda: "some"
+class Quick:
+    """In place of an experiment."""
 
-        def __init__(self, name):
-            self.name = name
+    FULL, Size = "full", lambda: "some"
 
-        def run(self, size, data, tell):
-            seen.append((self.name, size, data))
-            if self.name == "loans":
-                raise KeyboardInterrupt
-            return experiment.Experiment(self.name, self.name, "")
+    def __init__(self, name, seen, error=None):
+        self.name, self.seen, self.error = name, seen, error
 
+    def run(self, size, data, tell):
+        self.seen.append((self.name, size, data))
+        if self.error is not None:
+            raise self.error
+        return experiment.Experiment(self.name, f"The {self.name}", "")
+
+
+def shortened(draws=5):
+    short = example(draws=draws)
+    short.stats["interrupted"] = True
+    return short
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (KeyboardInterrupt(), ""),
+        (experiment.CutShort("at step 2 of 8 (mh)", {"thinned": example(), "mh": shortened()}), " at step 2 of 8 (mh)"),
+    ],
+)
+def test_an_experiment_that_was_cut_short_is_on_the_page(tmp_path, monkeypatch, error, told):
     seen = []
-    monkeypatch.setattr(paper, "EXPERIMENTS", {name: Quick(name) for name in ("bank", "loans")})
-    with pytest.raises(KeyboardInterrupt):
-        paper.reproduce(["bank", "loans"], tmp_path / "out", full=True)
+    errors = {"bank": None, "loans": error, "mars": None}
+    monkeypatch.setattr(paper, "EXPERIMENTS", {name: Quick(name, seen, one) for name, one in errors.items()})
+    with pytest.raises(experiment.CutShort) as raised:
+        paper.reproduce(["bank", "loans", "mars"], tmp_path / "out", full=True)
+    assert str(raised.value) == f"complete: bank; cut short: loans{told}; not begun: mars"
     assert seen == [("bank", "full", None), ("loans", "full", None)]
-    assert "bank" in (tmp_path / "out" / "index.html").read_text("utf-8")
+    shown = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "The bank" in shown
+    assert "loans: cut short" in shown
+    assert f"Ctrl-C ended this experiment{told}." in shown
+    table = tmp_path / "out" / "loans" / "cut-short.csv"
+    assert table.exists() == bool(told)
+    if told:
+        assert pd.read_csv(table, index_col=0)["complete"].to_dict() == {"thinned": "yes", "mh": "no"}
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["before a draw", "after some"])
+def test_ctrl_c_ends_the_loop_over_methods(monkeypatch, early):
+    asked, steps = [], experiment.Steps("bank", 3, None)
+
+    def fit(formula, data, method, **options):
+        asked.append(method)
+        if method == "second" and early:
+            raise KeyboardInterrupt
+        return shortened() if method == "second" else example()
+
+    monkeypatch.setattr(experiment, "fit", fit)
+    methods = {name: name for name in ("first", "second", "third")}
+    with pytest.raises(experiment.CutShort, match=r"at step 2 of 3 \(second, 4 x 9 draws\)") as raised:
+        experiment.fit_all("y ~ x", None, methods, dict.fromkeys(methods, 9), steps)
+    assert asked == ["first", "second"]
+    assert list(raised.value.fits) == (["first"] if early else ["first", "second"])
+
+
+def test_ctrl_c_ends_splines(monkeypatch):
+    def sampled(kernel, request, phases):
+        return dataclasses.replace(real(kernel, request, phases), interrupted=True)
+
+    real = mars.sampled
+    monkeypatch.setattr(mars, "sampled", sampled)
+    with pytest.raises(experiment.CutShort, match="at step 2 of 10"):
+        mars.run(SPLINES, None, None)
+
+
+def test_figures_are_rendered_once(monkeypatch, tmp_path):
+    rendered, real = [], page.svg
+    monkeypatch.setattr(page, "svg", lambda figure, salt="": rendered.append(salt) or real(figure, salt))
+    found = experiment.Experiment("bank", "The bank", "", figures={"one": ("Caption", make_figure(4, 3))})
+    section = paper.write(found, 1.0, tmp_path)
+    assert rendered == ["Caption"]
+    assert (tmp_path / "bank" / "one.svg").read_text("utf-8").startswith("<?xml")
+    assert "<figcaption>Caption</figcaption>" in section
 
 
 def test_data_goes_where_it_belongs(tmp_path):

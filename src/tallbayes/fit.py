@@ -53,10 +53,10 @@ def fit(
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
     family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
         `tb.Poisson(exposure="days")`.
-    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name; texts such
-        as "normal(0, 1)" and "student_t(4, 0, 2.5)" are understood too. Those not given follow the columns: Normal(0,
-        5 / sd of the column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where
-        all columns are at their means. `fit.prior` has them.
+    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name, or texts
+        such as "normal(0, 1)" and "student_t(4, 0, 2.5)". Those not given follow the columns: Normal(0, 5 / sd of the
+        column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where all columns
+        are at their means. `fit.prior` has them.
     group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`,
         or a text such as "half_normal(1)".
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a

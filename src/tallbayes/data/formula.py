@@ -275,9 +275,10 @@ def _outcome(parsed: Parsed, frame: pd.DataFrame) -> NDArray[np.float64]:
     design = None if text else _materialise(parsed.left, frame, {}, {})
     if design is None or design.categories:
         example = frame[name].cat.categories[-1] if text else "yes"
+        written = f"`{name}`" if text and not name.isidentifier() else name
         raise ValueError(
-            f"the outcome {name!r} is text; say what counts as 1, for example "
-            f'df["{name}"] = df["{name}"] == "{example}"'
+            f"the outcome {name!r} is text; say in the formula what counts as 1, for example "
+            f"I({written} == {example!r}) ~ ..."
         )
     if len(design.names) != 1:
         raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")

@@ -15,8 +15,9 @@ from typing import Any
 import pandas as pd
 
 from tallbayes.paper import bank, hierarchical, loans, mars
-from tallbayes.paper.experiment import Experiment, Finding
+from tallbayes.paper.experiment import CutShort, Experiment, Finding, made_until
 from tallbayes.results import page
+from tallbayes.results.file import replacing
 
 EXPERIMENTS: dict[str, Any] = {"bank": bank, "loans": loans, "hierarchical": hierarchical, "mars": mars}
 TITLE = "Two-Stage Metropolis-Hastings for Tall Data, reproduced"
@@ -38,32 +39,67 @@ def reproduce(
 
     `full` runs the paper's 100,000 iterations. `data` is a folder with the real files: the bank's CSV, Freddie Mac's
     text files. `tell` is called with a line at each step, and then fits show their progress too. The page is written
-    anew after each experiment, so that an interrupted run leaves what is done.
+    anew after each experiment.
+
+    Ctrl-C ends the experiment after the fit that is at work, is told on the page, and raises `CutShort`, a
+    KeyboardInterrupt that says what is complete.
     """
     if unknown := [name for name in names if name not in EXPERIMENTS]:
         raise ValueError(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    given, found = _data(data), list[tuple[Experiment, float]]()
-    for name in names:
+    given, sections = _data(data), list[str]()
+    for place, name in enumerate(names):
         module, began = EXPERIMENTS[name], time.perf_counter()
-        result = module.run(module.FULL if full else module.Size(), given.get(name), tell)
-        found.append((result, time.perf_counter() - began))
-        write(found, folder)
+        try:
+            result = module.run(module.FULL if full else module.Size(), given.get(name), tell)
+            sections.append(write(result, time.perf_counter() - began, folder))
+        except KeyboardInterrupt as error:
+            cut = error if isinstance(error, CutShort) else CutShort("")
+            sections.append(write(_rest(name, cut), time.perf_counter() - began, folder))
+            write_page(sections, folder)
+            raise CutShort(_told(names, place, str(cut))) from None
+        write_page(sections, folder)
     return folder / "index.html"
 
 
-def write(found: Sequence[tuple[Experiment, float]], folder: Path) -> None:
-    """The page of experiments and the seconds that each took; tables and figures beside it, a folder for each."""
-    for experiment, _ in found:
-        own = folder / experiment.name
-        own.mkdir(exist_ok=True)
-        for name, (_, table) in experiment.tables.items():
-            table.to_csv(own / f"{name}.csv")
-        for name, (_, figure) in experiment.figures.items():
-            (own / f"{name}.svg").write_text(page.svg(figure), encoding="utf-8")
-    parts = [_section(experiment, seconds) for experiment, seconds in found]
-    (folder / "index.html").write_text(page.page(TITLE, escape(LEAD), parts), encoding="utf-8")
+def write_page(sections: Sequence[str], folder: Path) -> None:
+    """The page with a section for each experiment."""
+    with replacing(folder / "index.html") as partial:
+        partial.write_text(page.page(TITLE, escape(LEAD), sections), encoding="utf-8")
+
+
+def write(experiment: Experiment, seconds: float, folder: Path) -> str:
+    """Tables and figures of an experiment into a folder of its own; and its section of the page."""
+    own = folder / experiment.name
+    own.mkdir(exist_ok=True)
+    for name, (_, table) in experiment.tables.items():
+        table.to_csv(own / f"{name}.csv")
+    figures = []
+    for name, (caption, figure) in experiment.figures.items():
+        drawn = page.svg(figure, caption)
+        (own / f"{name}.svg").write_text(drawn, encoding="utf-8")
+        figures.append(page.drawn(caption, wide=drawn))
+    return _section(experiment, figures, seconds)
+
+
+def _rest(name: str, cut: CutShort) -> Experiment:
+    """What is left of an experiment that was cut short."""
+    found = Experiment(name, f"{name}: cut short", f"Ctrl-C ended this experiment {cut}".rstrip() + ".")
+    if cut.fits:
+        found.tables["cut-short"] = "Fits until then; no finding rests on them.", made_until(cut.fits)
+    return found
+
+
+def _told(names: Sequence[str], place: int, where: str) -> str:
+    """What was done and what was not, when the experiment at this place was cut short."""
+    done, left = names[:place], names[place + 1 :]
+    parts = [
+        f"complete: {', '.join(done)}" if done else "nothing is complete",
+        f"cut short: {names[place]}{f' {where}' if where else ''}",
+        *([f"not begun: {', '.join(left)}"] if left else []),
+    ]
+    return "; ".join(parts)
 
 
 def _data(given: str | Path | None) -> dict[str, Path]:
@@ -80,8 +116,7 @@ def _data(given: str | Path | None) -> dict[str, Path]:
     return known | loaned
 
 
-def _section(experiment: Experiment, seconds: float) -> str:
-    figures = [page.figure(figure, caption) for caption, figure in experiment.figures.values()]
+def _section(experiment: Experiment, figures: Sequence[str], seconds: float) -> str:
     tables = [
         f"<h3>{escape(caption)}</h3>\n{page.table(table, str(table.index.name or ''))}"
         for caption, table in experiment.tables.values()
@@ -89,7 +124,7 @@ def _section(experiment: Experiment, seconds: float) -> str:
     return page.section(
         experiment.title,
         page.text(f"{experiment.setting} All of it took {seconds / 60:.1f} minutes."),
-        page.table(_verdicts(experiment.findings), "agrees"),
+        *([page.table(_verdicts(experiment.findings), "agrees")] if experiment.findings else []),
         page.text(*experiment.discussion),
         *tables,
         *figures,

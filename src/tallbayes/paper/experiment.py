@@ -45,6 +45,14 @@ class Experiment:
     discussion: list[str] = field(default_factory=list)
 
 
+class CutShort(KeyboardInterrupt):
+    """Ctrl-C during an experiment: where it was, and its fits until then, the last perhaps with fewer draws."""
+
+    def __init__(self, where: str, fits: Mapping[str, Fit] | None = None) -> None:
+        super().__init__(where)
+        self.fits = dict(fits or {})
+
+
 @dataclass
 class Steps:
     """Says which of how many steps is at work; silent without somebody to tell."""
@@ -53,6 +61,7 @@ class Steps:
     total: int
     tell: Callable[[str], None] | None
     done: int = 0
+    what: str = ""
 
     @property
     def progress(self) -> bool:
@@ -61,21 +70,45 @@ class Steps:
 
     def next(self, what: str) -> None:
         """The next step begins."""
-        self.done += 1
+        self.done, self.what = self.done + 1, what
         if self.tell is not None:
             self.tell(f"{self.name} {self.done}/{self.total}: {what}")
+
+    def cut_short(self, fits: Mapping[str, Fit] | None = None) -> CutShort:
+        """What to raise when the step at work was interrupted."""
+        return CutShort(f"at step {self.done} of {self.total} ({self.what})", fits)
 
 
 def fit_all(
     formula: str, data: Any, methods: Mapping[str, Method], draws: Mapping[str, int], steps: Steps, **common: Any
 ) -> dict[str, Fit]:
-    """Each method on the same data, with so many draws a chain."""
-    fits = {}
+    """Each method on the same data, with so many draws a chain; a Ctrl-C ends all of it."""
+    fits: dict[str, Fit] = {}
     for name, method in methods.items():
         steps.next(f"{name.replace('_', ' ')}, 4 x {draws[name]:,} draws")
         asked: dict[str, Any] = {"draws": draws[name], "progress": steps.progress, "seed": 1, "prior": PRIOR}
-        fits[name] = fit(formula, data, method=method, **asked, **common)
+        try:
+            fits[name] = fit(formula, data, method=method, **asked, **common)
+        except KeyboardInterrupt:  # before its first draw
+            raise steps.cut_short(fits) from None
+        if fits[name].stats["interrupted"]:
+            raise steps.cut_short(fits)
     return fits
+
+
+def made_until(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """What there is of an experiment that was cut short."""
+    lines = {
+        name: {
+            "complete": "no" if one.stats["interrupted"] else "yes",
+            "minutes": one.minutes,
+            "draws a chain": one.posterior.sizes["draw"],
+            "least ESS": one.summary()["ess_bulk"].min(),
+            "rows a draw": one.stats["rows_per_draw"],
+        }
+        for name, one in fits.items()
+    }
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
 
 
 def errors(fit: Fit, truth: Fit) -> pd.DataFrame:

@@ -61,16 +61,10 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     steps.next("the data")
     model = MARS(FORMULA, simulate_mars(size.rows))
     test = simulate_mars(TEST_ROWS, seed=1)
-    starts = []
-    for seed in (1, 2):
-        steps.next(f"warm-up {seed} of 2, with cells")
-        starts.append(warmed(model, size.warmup, seed, steps.progress).theta[:, -1])
-    steps.next("plain reversible jump")
-    first = compiled(screened(model, 0, 0.0005), starts[0], size.moves, steps.progress)
-    runs = {}
-    for percent, sd in PAPERS:
-        steps.next(f"{f'screened by {percent}%' if percent else 'plain, from other chains'}, walk sd {sd:g}")
-        runs[percent, sd] = compiled(screened(model, percent, sd), starts[1], size.moves, steps.progress)
+    try:
+        first, runs = _runs(model, size, steps)
+    except KeyboardInterrupt:
+        raise steps.cut_short() from None
     chances = {key: predictions(model, one.theta, test) for key, one in runs.items()}
     reference, truth = predictions(model, first.theta, test), test["probability"].to_numpy()
     found = Experiment(
@@ -103,10 +97,25 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     return found
 
 
+def _runs(model: MARS, size: Size, steps: Steps) -> tuple[Run, dict[tuple[int, float], Run]]:
+    """Plain reversible jump from one set of chains, and every sampler from the other."""
+    starts = []
+    for seed in (1, 2):
+        steps.next(f"warm-up {seed} of 2, with cells")
+        starts.append(warmed(model, size.warmup, seed, steps.progress).theta[:, -1])
+    steps.next("plain reversible jump")
+    first = compiled(screened(model, 0, 0.0005), starts[0], size.moves, steps.progress)
+    runs = {}
+    for percent, sd in PAPERS:
+        steps.next(f"{f'screened by {percent}%' if percent else 'plain, from other chains'}, walk sd {sd:g}")
+        runs[percent, sd] = compiled(screened(model, percent, sd), starts[1], size.moves, steps.progress)
+    return first, runs
+
+
 def warmed(model: MARS, warmup: int, seed: int, progress: bool = False, draws: int = 1) -> Run:
     """Chains with cells, warmed up; their last draw is where others go on."""
     kernel = Auto().kernel(model, seed)
-    return sampled(kernel, Request(draws, CHAINS, seed, warmup=warmup, progress=progress), Phases())
+    return _whole(sampled(kernel, Request(draws, CHAINS, seed, warmup=warmup, progress=progress), Phases()))
 
 
 def screened(model: MARS, percent: int, sd: float) -> ReversibleJumpKernel:
@@ -119,13 +128,20 @@ def screened(model: MARS, percent: int, sd: float) -> ReversibleJumpKernel:
 def measure(kernel: ReversibleJumpKernel, theta: np.ndarray[Any, Any], draws: int, progress: bool = False) -> Run:
     """So many draws of each chain from these places, always with the same random numbers."""
     request = Request(draws, CHAINS, seed=2, warmup=0, progress=progress)
-    return sampled(replace(kernel, initial=theta), request, Phases())
+    return _whole(sampled(replace(kernel, initial=theta), request, Phases()))
 
 
 def compiled(kernel: ReversibleJumpKernel, theta: np.ndarray[Any, Any], moves: int, progress: bool) -> Run:
     """So many moves of each chain, timed after two draws that compile."""
     measure(kernel, theta, 2)
     return measure(kernel, theta, max(1, moves // kernel.rounds), progress)
+
+
+def _whole(run: Run) -> Run:
+    """The run, unless a Ctrl-C has ended it early: then all ends, as a short one measures nothing."""
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run
 
 
 def seconds(run: Run) -> float:

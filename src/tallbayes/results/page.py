@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = ("blue", "orange", "green", "pink", "yellow", "sky")  # what the page calls COLOURS
-PIXELS = 96 / 72  # an inch on screen, and in SVG
+PIXELS = 96 / 72  # a point on screen
 
 
 def page(title: str, lead: str, parts: Iterable[str]) -> str:
@@ -146,8 +146,13 @@ def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:
     >>> shown.startswith("<figure>"), "<figcaption>Nothing</figcaption>" in shown, "#000000" in shown
     (True, True, False)
     """
-    kinds = [("narrow", narrow), ("wide", wide)] if narrow is not None else [("wide", wide)]
-    each = "\n".join(_inline(one, caption, kind) for kind, one in kinds)
+    kinds = {"narrow": narrow, "wide": wide} if narrow is not None else {"wide": wide}
+    return drawn(caption, **{kind: svg(one, f"{caption} {kind}") for kind, one in kinds.items()})
+
+
+def drawn(caption: str, **kinds: str) -> str:
+    """Figures that are SVG already, "narrow" or "wide", with their caption."""
+    each = "\n".join(_inline(one, caption, kind) for kind, one in kinds.items())
     return f"<figure>\n{each}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
@@ -161,14 +166,12 @@ def svg(figure: Figure, salt: str = "") -> str:
     return out.getvalue()
 
 
-def _inline(figure: Figure, caption: str, kind: str) -> str:
-    found = svg(figure, f"{caption} {kind}")
+def _inline(found: str, caption: str, kind: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>", "", found[found.index("<svg") :], flags=re.DOTALL)
-    inches = figure.get_size_inches()[0]
-    box = re.search(r'viewBox="([^"]+)"', body)
+    box = re.search(r'viewBox="(\S+ \S+ (\S+) \S+)"', body)
     assert box is not None
     head = f'<svg class="{kind}" role="img" aria-label="{escape(caption)}" viewBox="{box[1]}"'
-    head += f' style="max-width: {inches * PIXELS * 72:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    head += f' style="max-width: {float(box[2]) * PIXELS:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
     short = re.sub(r"<[^>]*>", _shortened, body[body.index(">") + 1 :])
     short = re.sub(r'<g id="[^"]*"', "<g", short)  # other figures of the page have the same
     return head + re.sub(r"#[0-9a-fA-F]{6}\b", _colour, short)

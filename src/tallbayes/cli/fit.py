@@ -1,0 +1,153 @@
+"""`tallbayes fit`."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallbayes.cli.choices import COMBINERS, FORCE, INNER, METHODS, OUT, PROPOSALS, SHARDINGS, files, whole
+from tallbayes.cli.headings import WithHeadings
+from tallbayes.cli.output import check_page, judge, refuse, tell
+from tallbayes.cli.summary import to_json
+from tallbayes.cli.texts import (
+    ESTIMATORS,
+    FAMILY_HELP,
+    GROUP_PRIOR_HELP,
+    PRIOR_HELP,
+    SURROGATES,
+    _estimator,
+    _family,
+    _group_prior,
+    _priors,
+    _surrogate,
+)
+
+if TYPE_CHECKING:
+    from tallbayes.sampling.methods import Method
+
+METHOD_OPTIONS = (
+    "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
+)  # fmt: skip
+HEADINGS = {  # options that are not here come before them
+    "Model options": ("family", "prior", "group_prior", "weights", "offset"),
+    "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
+    "Options of methods": METHOD_OPTIONS,
+}
+METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
+proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
+of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
+TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
+
+
+@click.command("fit", cls=WithHeadings, headings=HEADINGS)
+@click.argument("data", shell_complete=files)
+@click.argument("formula")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
+@click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
+@FORCE
+@click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
+@click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
+@click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
+@click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
+@click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
+@whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
+@whole("--shards", 1, "Parts of the rows that a consensus samples.  [default: 14]")
+@click.option("--inner", type=click.Choice(INNER), help="Method on each shard of a consensus.  [default: auto]")
+@click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus deals rows to shards.")
+@click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
+@whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
+@click.option("--estimator", callback=_estimator, help=f"Of the log-likelihood, in subsampling: {ESTIMATORS}.")
+@whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
+@click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
+@whole("--chains", 1, "They run together.", default=4)
+@whole("--warmup", 0, "Draws for tuning and settling, not kept.")
+@whole("--seed", 0, "The same seed gives the same draws.")
+@click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
+@click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
+@click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def fit_command(
+    data: str,
+    formula: str,
+    more: tuple[str, ...],
+    out: Path | None,
+    report: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Fit a Bayesian regression to all rows of the data.
+
+    DATA is a CSV, Parquet or Feather file, a folder of them, a quoted pattern such as "loans/*.parquet", an
+    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (0 or 1, or
+    counts with other families) on the left of ~ and what explains it on the right. The posterior is printed as
+    a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
+
+    \b
+    Examples:
+      tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc --report fit.html
+      tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
+      tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
+      tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
+      tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
+      tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
+      zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
+    """
+    if more:
+        raise click.UsageError(f'unexpected {" ".join(more)!r} after {formula!r}; quote the formula, as in "y ~ x"')
+    refuse(force, {"--out": out, "--report": report}, data)
+    if report is not None:
+        check_page(report)
+
+    from tallbayes.fit import fit
+    from tallbayes.models.mode import SeparationWarning, TailWarning
+
+    method = _method(options.pop("method"), {name: options.pop(name) for name in METHOD_OPTIONS})
+
+    with warnings.catch_warnings():
+        for kind in (SeparationWarning, TailWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = lambda message, *rest, **more: tell(f"warning: {message}")
+        result = fit(formula, data, method=method, progress=not quiet, **options)
+    if out is not None:
+        result.save(out)  # before all else, which may be interrupted
+    if report is not None:
+        result.report(report)
+    click.echo(to_json(result) if as_json else f"{result!r}\n")
+    code, say = judge(result), tell if as_json else click.echo  # with JSON, stdout has nothing else
+    say(
+        f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})"
+        if out is not None
+        else "not saved; add --out fit.nc to keep the draws"
+    )
+    if report is not None:
+        say(f"report: {report}")
+    sys.exit(code)
+
+
+def _method(name: str, options: dict[str, Any]) -> Method:
+    """The method of that name with the options that were given, those of a consensus' inner method included."""
+    from dataclasses import fields
+
+    from tallbayes.sampling.methods import KINDS
+
+    takes = {kind: {field.name for field in fields(KINDS[kind])} for kind in METHODS}
+    given = {option: value for option, value in options.items() if value is not None}
+    if name == "auto" and takes["two-stage"] & given.keys():
+        name = "two-stage"
+    own = {option: value for option, value in given.items() if option in takes[name]}
+    others = {option: value for option, value in given.items() if option not in own}
+    if name == "consensus":
+        own["inner"], others = _method(own.get("inner", "auto"), others), {}
+    for option in others:
+        owner = next(kind for kind in METHODS if option in takes[kind])
+        raise click.UsageError(f"--{option} is for --method {owner}, not for {name}")
+    method: Method = KINDS[name](**own)
+    return method

@@ -1,0 +1,81 @@
+"""What commands tell and write: exit codes, messages, and files that may not be written."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tallbayes.results.fit import Fit
+
+BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+
+
+def tell(message: str) -> None:
+    """Say something that is no result."""
+    click.echo(message, err=True)
+
+
+def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:
+    """Raise an error if nothing can, or should, be written to the outputs, which are given by their names.
+
+    What is read is never replaced, and no output by another, also with force.
+    """
+    from tallbayes.results.file import check_writable
+
+    given = {name: path for name, path in outputs.items() if path is not None}
+    for (name, path), (other, second) in combinations(given.items(), 2):
+        if _same(path, second):
+            raise click.UsageError(f"{name} and {other} are the same file, '{path}'; give each a name of its own")
+    for name, path in given.items():
+        if any(_same(path, file) for source in inputs for file in _files(source)):
+            raise click.UsageError(f"{name} '{path}' is a file that is read, and would be lost; choose another name")
+    for path in given.values():
+        check_writable(path)
+        if path.exists() and not force:
+            raise FileExistsError(f"'{path}' exists already; choose another name, or --force to replace it")
+
+
+def _files(source: str | Path) -> list[str]:
+    """The files that a name or a pattern stands for."""
+    path = os.path.expanduser(source)
+    return [path] if os.path.exists(path) else glob.glob(path, recursive=True)
+
+
+def _same(one: str | Path, other: str | Path) -> bool:
+    """Whether both name one file, which need not be there yet."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def check_page(path: Path) -> None:
+    """Refuse a report that is no page."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise click.BadParameter(f"{str(path)!r} must end in .html: a report is a page")
+
+
+def check_table(path: Path) -> None:
+    """Refuse a table that is neither Parquet nor CSV."""
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise click.BadParameter(f"{str(path)!r} must end in .parquet or .csv", param_hint="--out")
+
+
+def judge(fit: Fit) -> int:
+    """The exit code, after telling why it is not 0."""
+    problems = fit._problems()
+    for note in fit.stats["pulled"]:
+        tell(f"warning: {note}")
+    for problem in problems:
+        tell(f"not {'converged' if fit.stats['exact'] else 'mixed'}: {problem}")
+    if fit.stats["interrupted"]:
+        tell(f"interrupted: the result rests on {fit.draws.shape[1]:,} draws a chain")
+        return INTERRUPTED
+    return NOT_CONVERGED if problems else 0
