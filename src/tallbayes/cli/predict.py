@@ -50,8 +50,8 @@ def predict_command(
         check_table(out)
     refuse(force, {"--out": out}, fit, data)
 
-    from tallbayes.data.sources import column_names
     from tallbayes.data.kept import kept_columns
+    from tallbayes.data.sources import column_names
     from tallbayes.results.file import load, replacing
 
     loaded = load(fit)

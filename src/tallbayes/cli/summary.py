@@ -49,12 +49,13 @@ def to_json(fit: Fit) -> str:
     """
     from tallbayes import families
 
-    problems, sizes = fit.problems(), fit.posterior.sizes
+    sizes = fit.posterior.sizes
     known = {
         "formula": None if fit.formula is None else fit.formula.text,
         "family": families.to_json(fit.family),
-        "converged": not problems,
-        "problems": problems,
+        "prior": fit.prior,
+        "converged": fit.converged,
+        "problems": fit.problems(),
         "chains": sizes["chain"],
         "draws": sizes["draw"],
         **{name: fit.stats.get(name) for name in STATS},
