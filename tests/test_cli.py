@@ -18,10 +18,11 @@ from click.testing import CliRunner
 
 from tallbayes import cli, paper
 from tallbayes.cli import main
-from tallbayes.data import datasets
+from tallbayes.data import datasets, missing
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.models import collinear
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results import report
 from tallbayes.results.example import example
@@ -116,6 +117,7 @@ def test_choices_are_those_of_the_library():
     for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
         assert getattr(cli, name) == getattr(methods, name)
     assert cli.PROPOSALS == setup.PROPOSALS
+    assert missing.CHOICES == collinear.CHOICES == cli.CHOICES
     assert cli.LOAN_ROWS == datasets.LOAN_ROWS
     assert tuple(paper.EXPERIMENTS) == cli.EXPERIMENTS
 
@@ -155,6 +157,7 @@ def test_options_reach_the_front_door(calls):
     given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
     given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
+    given += " --outcome 2 --missing drop --collinear drop"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -171,6 +174,9 @@ def test_options_reach_the_front_door(calls):
             "seed": 0,
             "weights": "times",
             "offset": "exposure",
+            "outcome": "2",
+            "missing": "drop",
+            "collinear": "drop",
             "progress": False,
         }
     ]
@@ -194,6 +200,7 @@ def test_defaults_are_those_of_the_front_door(calls):
         ("Poisson", Poisson()),
         ("poisson(days)", Poisson("days")),
         ("poisson(days at risk)", Poisson("days at risk")),
+        ("binomial", Binomial()),
         ("binomial(sent)", Binomial("sent")),
         ("binomial(sent, probit)", Binomial("sent", "probit")),
         (" binomial (sent (all),cloglog) ", Binomial("sent (all)", "cloglog")),
@@ -344,7 +351,8 @@ def test_warnings_are_lines(data, tmp_path):
         ["--family", "bernoulli(log)"],
         ["--family", "bernoulli(probit, days)"],
         ["--family", "bernoulli()"],
-        ["--family", "binomial"],
+        ["--missing", "impute"],
+        ["--collinear", "keep"],
         ["--family", "binomial(sent, log)"],
         ["--family", "binomial(sent, )"],
         ["--family", "poisson( )"],

@@ -33,6 +33,7 @@ METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
 INNER = ("auto", "thinned", "two-stage", "mh")
 SHARDINGS = ("random", "stratified", "groups")
 COMBINERS = ("average", "gaussian")
+CHOICES = ("refuse", "drop")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
 EXPERIMENTS = ("bank", "loans", "hierarchical", "mars")
@@ -47,7 +48,7 @@ ROWS_OF = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\)
 
 ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
-FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN),
+FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN), binomial,
 binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
@@ -57,6 +58,10 @@ GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
+OUTCOME_HELP = """What of the outcome's column counts as 1, if it holds something else than 0 and 1.  [default: of two
+levels of text the obvious one, such as yes, else the second]"""
+MISSING_HELP = "Rows with missing values."
+COLLINEAR_HELP = "Columns of the design that are linear combinations of those before them."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 EPILOG = """\b
 Exit codes:
@@ -251,6 +256,9 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @_whole("--seed", 0, "The same seed gives the same draws.")
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
+@click.option("--outcome", metavar="VALUE", help=OUTCOME_HELP)
+@click.option("--missing", type=click.Choice(CHOICES), default="refuse", show_default=True, help=MISSING_HELP)
+@click.option("--collinear", type=click.Choice(CHOICES), default="refuse", show_default=True, help=COLLINEAR_HELP)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def fit_command(
     data: str, formula: str, out: Path | None, report: Path | None, force: bool, quiet: bool, **options: Any
@@ -258,13 +266,14 @@ def fit_command(
     """Fit a Bayesian regression to all rows of the data.
 
     DATA is a CSV or Parquet file, or a quoted pattern for many, such as "loans/*.parquet". FORMULA has the
-    outcome (0 or 1, or counts with other families) on the left of ~ and what explains it on the right. The
-    posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was
-    drawn.
+    outcome (of two kinds, or counts with other families) on the left of ~ and what explains it on the right,
+    where '.' stands for all other columns. The posterior is printed as a table, progress and warnings go to
+    stderr. Ctrl-C stops early and keeps what was drawn.
 
     \b
     Examples:
       tallbayes fit loans.parquet "foreclosed ~ fico + dti + first_time" --out fit.nc --report fit.html
+      tallbayes fit bank.csv "y ~ ." --outcome yes --missing drop --collinear drop
       tallbayes fit loans.csv "foreclosed ~ fico" --prior "fico=normal(0, 2.5)" --target-ess 2000
       tallbayes fit loans.csv "foreclosed ~ fico" --surrogate "case-control(10000)" --seed 1
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
