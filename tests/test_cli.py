@@ -153,6 +153,26 @@ def test_fit_reads_csv_like_parquet(frame, data, tmp_path):
     np.testing.assert_allclose(csv.draws, parquet.draws, rtol=1e-9)
 
 
+def test_text_outcomes_missing_values_and_dots(frame, tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = frame[["x", "bank"]].assign(y=np.where(frame["y"] == 1, "bad", "good"), twice=2 * frame["x"])
+    rows.assign(x=rows["x"].where(rows.index != 3)).to_csv(path, index=False)
+    done = run("fit", path, "y ~ .", "--outcome", "bad", "--missing", "drop", "--collinear", "drop", *FEW)
+    assert "y = 1 where it is 'bad'" in done.stdout, done.output
+    assert "1 row left out for missing values: x 1" in done.stdout
+    assert "'twice' left out: it is a linear combination of 'x'" in done.stdout
+    same = run("fit", path, "I(y == 'bad') ~ x + bank", "--missing", "drop", *FEW)
+    first, second = (shown.stdout.split("Intercept")[1].split()[:3] for shown in (done, same))
+    assert first == second
+    for formula, missing_rows, message in [
+        ("y ~ x", "refuse", 'missing="drop"'),
+        ("bank ~ x", "drop", "outcome='bad' never occurs"),
+    ]:
+        refused = run("fit", path, formula, "--outcome", "bad", "--missing", missing_rows)
+        assert refused.exit_code == cli.BAD_DATA
+        assert message in refused.stderr
+
+
 def test_options_reach_the_front_door(calls):
     given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"

@@ -32,5 +32,6 @@ def cut(text: str) -> tuple[str, str]:
 
 
 def _plain(expression: str) -> bool:
-    """Whether it is the name of a column."""
-    return expression.isidentifier() or (expression[0] == expression[-1] == "`" and "`" not in expression[1:-1])
+    """Whether it is the name of a column, or a number."""
+    in_backticks = expression[0] == expression[-1] == "`" and "`" not in expression[1:-1]
+    return expression.isalnum() or expression.isidentifier() or in_backticks

@@ -67,10 +67,10 @@ def parse(text: str) -> Parsed:
     for name, expression in (("offset", offset), ("trials", trials)):
         if expression:
             used = functions.check(expression)
-            if not used.columns:
-                raise ValueError(f"the {name} {expression} in {text!r} names no column of the data")
             parts.append(used)
-            extras[name] = Extra(expression, used.columns, Sides(f"0 + {{{expression}}}", _context={}))
+            alone = f"0 + {{{expression}}}"
+            functions.refuse_code(alone)  # once more, as formulaic sees it between braces
+            extras[name] = Extra(expression, used.columns, Sides(alone, _context={}))
     every = functions.Used.joined([*parts, functions.Used((group,) if group else (), ())])
     outcome = str(left[0])
     return Parsed(
