@@ -152,7 +152,7 @@ def test_a_file_with_dates(tmp_path):
 
 
 REFUSED = [
-    ("y ~ `sold on`", r"column 'sold on' holds dates or times; .* month\(sold on\)"),
+    ("y ~ `sold on`", r"column 'sold on' holds dates or times; .* month\(`sold on`\)"),
     ("y ~ `sold on` + month(`sold on`)", "column 'sold on' holds dates or times"),
     ("y ~ C(`sold on`)", "column 'sold on' holds dates or times"),
     ("y ~ month(`sold on`) + (1 | `sold on`)", "column 'sold on' holds dates or times"),

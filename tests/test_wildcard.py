@@ -11,7 +11,8 @@ import pytest
 import tallbayes as tb
 from tallbayes.data.datasets import load_bank
 from tallbayes.data.formula import Formula
-from tallbayes.data.wildcard import expand, quoted
+from tallbayes.data.summand import quoted
+from tallbayes.data.wildcard import expand
 from tallbayes.models.glm import GLM
 
 DATA = {"y": [0, 1, 1], "x": [1.0, 2.0, 4.0], "z": [3, 1, 4], "a.b": [1, 5, 9], "g": ["u", "v", "u"]}

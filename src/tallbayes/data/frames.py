@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallbayes.data import dates as date_parts
+from tallbayes.data.summand import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,7 +323,7 @@ def _clean(name: str, values: Any) -> Any:
     if types.is_temporal(kind):
         if not _holds_dates(values):
             raise ValueError(f"column {name!r} holds durations or times of day; make it a number first")
-        raise ValueError(f"column {name!r} holds dates or times; in a formula, {date_parts.hint(name)}")
+        raise ValueError(f"column {name!r} holds dates or times; in a formula, {date_parts.hint(quoted(name))}")
     raise ValueError(f"column {name!r} holds values of type {kind}; make it numbers or text first")
 
 

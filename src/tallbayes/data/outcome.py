@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.wildcard import quoted
+from tallbayes.data.summand import quoted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,9 +1,22 @@
-"""Terms that formulaic must not see, such as (1 | g) and offset(x): found in a formula's text and cut out of it."""
+"""The text of a formula: names in it, and terms that formulaic must not see, (1 | g) and offset(x), cut out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from keyword import iskeyword
 from typing import Any
+
+
+def quoted(name: str) -> str:
+    """A column's name as a formula has it.
+
+    >>> quoted("fico"), quoted("emp.var.rate")
+    ('fico', '`emp.var.rate`')
+    """
+    if "`" in name or "\n" in name:
+        raise ValueError(f"the name of column {name!r} cannot be written in a formula; rename the column")
+    bare = name.isidentifier() and name.isascii() and not (name.startswith("__") or iskeyword(name))
+    return name if bare else f"`{name}`"
 
 
 def operator(token: Any) -> str:

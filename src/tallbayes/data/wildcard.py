@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from keyword import iskeyword
 from typing import Any
 
 from tallbayes.data import functions
 from tallbayes.data.frames import names_and_dates
-from tallbayes.data.summand import operator, python, right_side
+from tallbayes.data.summand import operator, python, quoted, right_side
 
 
 def expand(text: str, data: Any, others: Iterable[str] = ()) -> tuple[str, Any]:
@@ -50,18 +49,6 @@ def expand(text: str, data: Any, others: Iterable[str] = ()) -> tuple[str, Any]:
 def is_dot(token: Any) -> bool:
     """Whether a token of formulaic's is the '.' that stands for all other columns."""
     return bool(token.token == "." and token.kind.value == "value")
-
-
-def quoted(name: str) -> str:
-    """A column's name as a formula has it.
-
-    >>> quoted("fico"), quoted("emp.var.rate")
-    ('fico', '`emp.var.rate`')
-    """
-    if "`" in name or "\n" in name:
-        raise ValueError(f"the name of column {name!r} cannot be written in a formula; rename the column")
-    bare = name.isidentifier() and name.isascii() and not (name.startswith("__") or iskeyword(name))
-    return name if bare else f"`{name}`"
 
 
 def _term(name: str) -> str:
