@@ -100,7 +100,7 @@ def test_missing_values_are_refused_with_a_hint():
     fit = tb.fit("y ~ x", FULL, draws=5, chains=1, seed=1, progress=False)
     with pytest.raises(ValueError, match="column 'x' has 1 missing value") as caught:
         fit.predict({"x": [None]})
-    assert "drop=" not in str(caught.value)
+    assert "missing=" not in str(caught.value)
 
 
 def test_infinite_values_are_refused_by_their_own_row():

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
-from tallbayes.models.glm import GLM, parse_for
+from tallbayes.models.design import parse_for
+from tallbayes.models.glm import GLM
 from tallbayes.models.priors import AnyPrior
 from tallbayes.results.fit import Fit
 from tallbayes.results.sample import answer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family, Poisson
 from tallbayes.models import collinear as dependence
+from tallbayes.models.design import Design, named, numbers, parse_for, per_row, priors_of, without
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, Prior
@@ -30,19 +31,6 @@ from tallbayes.rows.tasks import Derivatives, Largest, LogLikelihood, LogLikelih
 from tallbayes.rows.track import Track
 
 Array = NDArray[np.float64]
-
-
-class Design(NamedTuple):
-    """Columns, what they are called, and what some families know of each row besides its outcome."""
-
-    columns: Columns
-    outcome: str
-    coefficients: tuple[str, ...]
-    group: str | None = None
-    levels: Sequence[Any] = ()
-    trials: Array | None = None
-    exposure: Array | None = None
-    added: Array | None = None  # to eta, by offset() terms of the formula
 
 
 class GLM:
@@ -103,13 +91,13 @@ class GLM:
             kind = families.with_trials(kind, None if parsed.trials is None else parsed.trials.text)
             if outcome is not None and not isinstance(kind, Bernoulli):
                 raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
-            others = [*_named(family, weights, offset), *strata]
+            others = [*named(family, weights, offset), *strata]
             frame = read(data, [*parsed.columns, *others], [name for name in parsed.dates if name not in others])
             left_out: list[str] = []
             if missing == "drop":
                 given = {"weights": weights, "offset": offset}
                 arrays = {
-                    what: _numbers(what, values, len(frame))
+                    what: numbers(what, values, len(frame))
                     for what, values in given.items()
                     if not (values is None or isinstance(values, str))
                 }
@@ -122,10 +110,10 @@ class GLM:
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
             if learned.group is not None:
                 codes[learned.group] = learned.group_codes_checked(frame)
-            per_row = partial(_per_row, frame, y.size)
-            columns = Columns(x, y, per_row("weights", weights), per_row("offset", offset), codes)
+            given_as = partial(per_row, frame, y.size)
+            columns = Columns(x, y, given_as("weights", weights), given_as("offset", offset), codes)
             names = learned.outcome, learned.coefficients, learned.group, learned.group_levels
-            design = Design(columns, *names, per_row("trials", trials), per_row("exposure", exposure))
+            design = Design(columns, *names, given_as("trials", trials), given_as("exposure", exposure))
             if parsed.trials is not None:
                 design = design._replace(trials=learned.trials_checked(frame))
             if parsed.offset is not None:
@@ -134,7 +122,7 @@ class GLM:
             if collinear == "drop" and (found := self._dependent()):
                 left_out += dependence.said(self.coefficients, found)
                 learned = learned.without(self.coefficients[column] for column, _ in found)
-                self._set(_without(design, [column for column, _ in found]), kind, _only(prior, learned))
+                self._set(without(design, [column for column, _ in found]), kind, priors_of(prior, learned))
         self.outcome_said = "" if learned.event is None else said(learned.outcome, learned.event, y)
         self.left_out = left_out
         self.formula: Formula | None = learned
@@ -200,7 +188,7 @@ class GLM:
                     f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
                     "instead of trials, or offset=np.log(exposure)"
                 )
-            given, x = partial(_per_row, None, outcome.size), np.ascontiguousarray(x.T)
+            given, x = partial(per_row, None, outcome.size), np.ascontiguousarray(x.T)
             columns = Columns(x, outcome, given("weights", weights), given("offset", offset), {})
             design = Design(columns, "y", names)
             if groups is not None:
@@ -314,60 +302,3 @@ class GLM:
 def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
     """The order that brings each group's rows together; small numbers are sorted fastest."""
     return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")
-
-
-def parse_for(
-    formula: str, data: Any, family: str | Family, weights: str | ArrayLike | None, offset: str | ArrayLike | None
-) -> tuple[Parsed, Any]:
-    """The formula of a regression, parsed, and the data: loaded where a '.' has to be known.
-
-    >>> parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "times": [1, 9]}, "bernoulli", "times", None)[0].text
-    'y ~ x'
-    """
-    return Formula.parse_for(formula, data, _named(family, weights, offset))
-
-
-def _named(family: str | Family, weights: Any, offset: Any) -> list[str]:
-    """Columns that are named outside the formula."""
-    kind = families.resolve(family)
-    given = (weights, offset, getattr(kind, "trials", None), getattr(kind, "exposure", None))
-    return [name for name in given if isinstance(name, str)]
-
-
-def _without(design: Design, gone: Sequence[int]) -> Design:
-    """The design without some of its columns."""
-    kept = [column for column in range(len(design.coefficients)) if column not in gone]
-    if not kept:
-        raise ValueError("no column of the design is left: all are zero in every row")
-    names = tuple(design.coefficients[column] for column in kept)
-    return design._replace(columns=design.columns._replace(x=design.columns.x[kept]), coefficients=names)
-
-
-def _only(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
-    """Priors by name without those of columns that were left out."""
-    if not isinstance(prior, Mapping):
-        return prior
-    return {name: one for name, one in prior.items() if name not in learned.left_out}
-
-
-def _numbers(what: str, values: Any, size: int) -> Array:
-    """What was given for each row, as an array."""
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
-    if numbers.shape != (size,):
-        raise ValueError(f"{what} has shape {numbers.shape}, but the data has {size} rows")
-    return numbers
-
-
-def _per_row(frame: Any, size: int, what: str, given: Any) -> Array | None:
-    """What was given for each row: a column of the frame, which has been checked with the others, or other numbers."""
-    if given is None:
-        return None
-    named = isinstance(given, str)
-    values = _numbers(what, frame[given] if named and frame is not None else given, size)
-    bad = ~np.isfinite(values)
-    if not named and bad.any():
-        raise ValueError(f"{what} has {int(bad.sum())} missing or infinite values (first at row {int(bad.argmax())})")
-    return values
