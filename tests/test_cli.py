@@ -19,10 +19,11 @@ from command import run
 
 from tallbayes import paper
 from tallbayes.cli import choices, main
-from tallbayes.data import datasets
+from tallbayes.data import datasets, missing
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.models import collinear
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results import report
 from tallbayes.results.example import example
@@ -141,6 +142,7 @@ def test_choices_are_those_of_the_library():
     for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
         assert getattr(choices, name) == getattr(methods, name)
     assert choices.PROPOSALS == setup.PROPOSALS
+    assert missing.CHOICES == collinear.CHOICES == choices.REFUSE_OR_DROP
     assert choices.LOAN_ROWS == datasets.LOAN_ROWS
     assert tuple(paper.EXPERIMENTS) == choices.EXPERIMENTS
 
@@ -176,10 +178,31 @@ def test_fit_reads_csv_like_parquet(frame, data, tmp_path):
     np.testing.assert_allclose(csv.draws, parquet.draws, rtol=1e-9)
 
 
+def test_text_outcomes_missing_values_and_dots(frame, tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = frame[["x", "bank"]].assign(y=np.where(frame["y"] == 1, "bad", "good"), twice=2 * frame["x"])
+    rows.assign(x=rows["x"].where(rows.index != 3)).to_csv(path, index=False)
+    done = run("fit", path, "y ~ .", "--outcome", "bad", "--missing", "drop", "--collinear", "drop", *FEW)
+    assert "y = 1 where it is 'bad'" in done.stdout, done.output
+    assert "1 row left out for missing values: x 1" in done.stdout
+    assert "'twice' left out: it is a linear combination of 'x'" in done.stdout
+    same = run("fit", path, "I(y == 'bad') ~ x + bank", "--missing", "drop", *FEW)
+    first, second = (shown.stdout.split("Intercept")[1].split()[:3] for shown in (done, same))
+    assert first == second
+    for formula, missing_rows, message in [
+        ("y ~ x", "refuse", 'missing="drop"'),
+        ("bank ~ x", "drop", "outcome='bad' never occurs"),
+    ]:
+        refused = run("fit", path, formula, "--outcome", "bad", "--missing", missing_rows)
+        assert refused.exit_code == BAD_DATA
+        assert message in refused.stderr
+
+
 def test_options_reach_the_front_door(calls):
     given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
     given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
+    given += " --outcome 2 --missing drop --collinear drop"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -196,6 +219,9 @@ def test_options_reach_the_front_door(calls):
             "seed": 0,
             "weights": "times",
             "offset": "exposure",
+            "outcome": "2",
+            "missing": "drop",
+            "collinear": "drop",
             "progress": False,
         }
     ]
@@ -219,6 +245,7 @@ def test_defaults_are_those_of_the_front_door(calls):
         ("Poisson", Poisson()),
         ("poisson(days)", Poisson("days")),
         ("poisson(days at risk)", Poisson("days at risk")),
+        ("binomial", Binomial()),
         ("binomial(sent)", Binomial("sent")),
         ("binomial(sent, probit)", Binomial("sent", "probit")),
         (" binomial (sent (all),cloglog) ", Binomial("sent (all)", "cloglog")),
@@ -391,7 +418,8 @@ def test_json_of_a_fit_that_has_not_converged(data):
         ["--family", "bernoulli(log)"],
         ["--family", "bernoulli(probit, days)"],
         ["--family", "bernoulli()"],
-        ["--family", "binomial"],
+        ["--missing", "impute"],
+        ["--collinear", "keep"],
         ["--family", "binomial(sent, log)"],
         ["--family", "binomial(sent, )"],
         ["--family", "poisson( )"],

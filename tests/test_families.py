@@ -10,7 +10,18 @@ import pytest
 from entries import applied, bounds, thirds, values
 from precise import TAGS, expansion, third
 
-from tallbayes.families import Bernoulli, Binomial, Logit, Poisson, cloglog, logit, probit, resolve, to_json
+from tallbayes.families import (
+    Bernoulli,
+    Binomial,
+    Logit,
+    Poisson,
+    cloglog,
+    logit,
+    probit,
+    resolve,
+    to_json,
+    with_trials,
+)
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
 
@@ -356,8 +367,9 @@ def test_resolve(family):
 def test_resolve_by_name():
     assert resolve("bernoulli") == Bernoulli("logit")
     assert resolve("poisson") == Poisson(None)
+    assert resolve("binomial") == Binomial(None)
     with pytest.raises(ValueError, match=r"binomial outcomes need the number of trials: .*tb.Binomial\(trials="):
-        resolve("binomial")
+        with_trials(resolve("binomial"), None)
     for unknown, hint in [("Bernouli", "did you mean 'bernoulli'"), (None, "choose one of bernoulli, binomial")]:
         with pytest.raises(ValueError, match=f"family {unknown!r} is not known; {hint}"):
             resolve(unknown)

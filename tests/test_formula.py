@@ -87,8 +87,8 @@ def test_applying_does_not_change_what_was_learned():
 
 def test_the_json_has_a_version():
     saved = json.loads(Formula.learn("y ~ x", DATA)[0].to_json())
-    assert saved["version"] == 1
-    with pytest.raises(ValueError, match="saved in format 1, got format 99"):
+    assert saved["version"] == 2
+    with pytest.raises(ValueError, match="saved in format 2, got format 99"):
         Formula.from_json(json.dumps(saved | {"version": 99}))
     with pytest.raises(ValueError, match="got format None"):
         Formula.from_json("[]")
@@ -341,7 +341,7 @@ BAD_DATA = [
     ("y ~ log(z):g", {"z": -1.0}, r"is not finite in 1 of 300 rows \(first at row 4: nan\)"),
     ("log(z) ~ x", {"z": 0.0}, r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 4: -inf\)"),
     ("y ~ w", {}, "no column 'w' in the data"),
-    ("g ~ x", {}, r"the outcome 'g' is text; .*I\(g == 'yes'\) ~ ..."),
+    ("g ~ x", {}, r"'g' is text with 3 levels .*outcome=\"yes\", or in the formula: I\(g == 'yes'\) ~ \.\.\."),
     ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is text"),
     ("poly(x, 2) ~ z", {}, r"the outcome 'poly\(x, 2\)' gives 2 columns"),
     ("y ~ C(n, levels=[1, 2])", {}, r"levels=... leaves out levels: .*\{.*3.*\}"),

@@ -19,9 +19,10 @@ from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
 from tallbayes.rows import threads
 from tallbayes.rows.duplicates import LOOK, Columns
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.remainders import Remainders
-from tallbayes.rows.tasks import DEFENSIVE, Fitted, Largest, Levels, LogLikelihood, LogLikelihoodDerivatives
+from tallbayes.rows.tasks import DEFENSIVE, Fitted, Levels, LogLikelihood, LogLikelihoodDerivatives
 
 ROUNDING = 1000 * np.finfo(float).eps
 PARTS = ("x", "y", "weights", "offset")
@@ -402,7 +403,7 @@ def test_honest_counts():
     assert part.touched == 300
     assert rows.touched == 14 * 1500 + 80
     rows.pilot(20, rng)
-    rows.reduce(Largest())
+    rows.reduce(ColumnMoments())
     rows.sample(30, rng, measure=Fitted(Bernoulli(), theta[0], 0.5))
     assert rows.touched == 16 * 1500 + 80 + 20
     assert rows.passes == 9

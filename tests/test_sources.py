@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from tallbayes.cli import BAD_DATA, NOT_CONVERGED, main
+from tallbayes.cli import main
+from tallbayes.cli.output import BAD_DATA, NOT_CONVERGED
 from tallbayes.data.frames import check, read
 from tallbayes.data.sources import column_names, rereadable
 from tallbayes.results.example import example

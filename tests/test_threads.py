@@ -10,8 +10,9 @@ import pytest
 from tallbayes.families import Logit
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.remainders import Remainders
-from tallbayes.rows.tasks import Largest, LogLikelihood, LogLikelihoodDerivatives
+from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
 
 RNG, N = np.random.default_rng(1), 150_000
 X, Y = RNG.normal(size=(3, N)).round(1), (RNG.random(N) < 0.3).astype(float)
@@ -25,7 +26,7 @@ def answers(k: int) -> bytes:
     shard = MemoryRows.of(ROWS.arrays.take(DEALS[k % 4]))
     track = harness.tracked(ROWS, Logit(), PARAMS)
     bounds = ROWS.keep(Remainders, Logit(), PARAMS[0], np.eye(3) / 100).bounds(5.0)
-    found = [shard.outcomes.slopes, ROWS.reduce(Largest()), bounds, track.value]
+    found = [shard.outcomes.slopes, ROWS.reduce(ColumnMoments()), bounds, track.value]
     found += [some.reduce(LogLikelihood(Logit()), PARAMS) for some in (ROWS, shard)]
     found += ROWS.reduce(LogLikelihoodDerivatives(Logit()), PARAMS)[:3]
     return b"".join(np.asarray(one).tobytes() for one in found)

@@ -6,10 +6,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from tallbayes.data.formula import Formula
 from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
+from tallbayes.models.design import parse_for
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import GivenPrior
 from tallbayes.results.fit import Fit
@@ -40,6 +40,9 @@ def fit(
     seed: int | None = None,
     weights: str | ArrayLike | None = None,
     offset: str | ArrayLike | None = None,
+    outcome: Any = None,
+    missing: str = "refuse",
+    collinear: str = "refuse",
     progress: bool = True,
     **old: Any,
 ) -> Fit:
@@ -48,11 +51,14 @@ def fit(
     Parameters
     ----------
     formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. A term (1 | bank) gives every bank
-        an effect of its own, Normal around zero with a standard deviation that is estimated too.
+        an effect of its own, Normal around zero with a standard deviation that is estimated too. A '.' on the right
+        stands for all other columns, offset(log(days)) is added to the linear predictor as it is, and counts of
+        successes are p(successes, trials) or cbind(successes, failures) on the left. Of dates, use year(d), month(d),
+        day(d), weekday(d), hour(d) or days(d).
     data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
-    family: "bernoulli" (outcomes 0 and 1), "poisson", or `tb.Bernoulli(link="probit")`, `tb.Binomial(trials="sent")`,
-        `tb.Poisson(exposure="days")`.
+    family: "bernoulli" (outcomes of two kinds), "poisson", or `tb.Bernoulli(link="probit")`,
+        `tb.Binomial(trials="sent")`, `tb.Poisson(exposure="days")`.
     prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name, or texts
         such as "normal(0, 1)" and "student_t(4, 0, 2.5)". Those not given follow the columns: Normal(0, 5 / sd of the
         column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where all columns
@@ -72,6 +78,11 @@ def fit(
     seed: the same seed gives the same draws; drawn at random and recorded in `fit.stats` if None.
     weights: how often each row counts: a column's name or one number a row.
     offset: added to the linear predictor: a column's name or one number a row.
+    outcome: the value of the outcome's column that counts as 1, where that holds something else than 0 and 1. Of two
+        levels of text it is the obvious one ("yes", "true", ...) unless given, else the second; the fit says which.
+    missing: "refuse" rows with missing values, or "drop" them; the fit says how many.
+    collinear: "refuse" columns of the design that are linear combinations of those before them, or "drop" them; the fit
+        says which.
     progress: whether to show a progress bar.
 
     >>> import numpy as np
@@ -88,7 +99,8 @@ def fit(
     _refuse_old(old)
     method, request = named(method), Request(draws, chains, seed, target_ess, warmup, progress)
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
-    parsed = Formula.parse(formula)
+    given |= {"outcome": outcome, "missing": missing, "collinear": collinear}
+    parsed, data = parse_for(formula, data, family, weights, offset)
     if parsed.group is not None:
         model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
     elif group_prior is not None:

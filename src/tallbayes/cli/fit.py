@@ -9,14 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallbayes.cli.choices import COMBINERS, FORCE, INNER, METHODS, OUT, PROPOSALS, SHARDINGS, files, whole
+from tallbayes.cli.choices import (
+    COMBINERS,
+    FORCE,
+    INNER,
+    METHODS,
+    OUT,
+    PROPOSALS,
+    REFUSE_OR_DROP,
+    SHARDINGS,
+    files,
+    whole,
+)
 from tallbayes.cli.headings import WithHeadings
 from tallbayes.cli.output import check_page, judge, refuse, tell
 from tallbayes.cli.summary import to_json
 from tallbayes.cli.texts import (
+    COLLINEAR_HELP,
     ESTIMATORS,
     FAMILY_HELP,
     GROUP_PRIOR_HELP,
+    MISSING_HELP,
+    OUTCOME_HELP,
     PRIOR_HELP,
     SURROGATES,
     _estimator,
@@ -33,7 +47,7 @@ METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
 HEADINGS = {  # options that are not here come before them
-    "Model options": ("family", "prior", "group_prior", "weights", "offset"),
+    "Model options": ("family", "outcome", "missing", "collinear", "prior", "group_prior", "weights", "offset"),
     "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
     "Options of methods": METHOD_OPTIONS,
 }
@@ -51,6 +65,11 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
+@click.option("--outcome", metavar="VALUE", help=OUTCOME_HELP)
+@click.option("--missing", type=click.Choice(REFUSE_OR_DROP), default="refuse", show_default=True, help=MISSING_HELP)
+@click.option(
+    "--collinear", type=click.Choice(REFUSE_OR_DROP), default="refuse", show_default=True, help=COLLINEAR_HELP
+)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
 @click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
@@ -86,9 +105,10 @@ def fit_command(
     """Fit a Bayesian regression to all rows of the data.
 
     DATA is a CSV, Parquet or Feather file, a folder of them, a quoted pattern such as "loans/*.parquet", an
-    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (0 or 1, or
-    counts with other families) on the left of ~ and what explains it on the right. The posterior is printed as
-    a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what was drawn.
+    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (of two
+    kinds, or counts with other families) on the left of ~ and what explains it on the right, where '.' stands for
+    all other columns. The posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops
+    early and keeps what was drawn.
 
     \b
     Examples:
@@ -98,6 +118,7 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico + (1 | bank)" --group-prior "half_normal(1)"
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
+      tallbayes fit bank.csv "y ~ ." --outcome yes --missing drop --collinear drop
       zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
     """
     if more:

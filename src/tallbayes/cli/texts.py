@@ -22,11 +22,15 @@ ROWS_OF = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\)
 
 ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
-FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN),
+FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN), binomial,
 binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
 one, on the scale of the data; the latter may be repeated.  [default: wide, in the units of each column]"""
+OUTCOME_HELP = """What of the outcome's column counts as 1, if it holds something else than 0 and 1.  [default: of two
+levels of text the obvious one, such as yes, else the second]"""
+MISSING_HELP = "Rows with missing values."
+COLLINEAR_HELP = "Columns of the design that are linear combinations of those before them."
 GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
 GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 

@@ -9,38 +9,25 @@ the design, but an index of the group of each row.
 
 from __future__ import annotations
 
-import copy
 import json
-import re
-import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import functions, group_term
+from tallbayes.data import functions, group_term, outcome, wildcard
+from tallbayes.data.design import Design, materialise, refuse_unseen, require_finite
 from tallbayes.data.frames import check, read
+from tallbayes.data.parsed import Extra, Parsed, parse
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)  # format 1 knew no events, offsets and columns left out
 MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text, or a group
-
-
-class Parsed(NamedTuple):
-    """A formula before it meets data: its two sides, the data columns they need and the functions they call."""
-
-    text: str
-    outcome: str
-    columns: tuple[str, ...]
-    predictors: tuple[str, ...]
-    functions: tuple[str, ...]
-    left: Any
-    right: Any
-    group: str | None
 
 
 class Levels(NamedTuple):
@@ -70,6 +57,9 @@ class Formula:
     transforms: dict[str, Any]
     categories: dict[str, list[Any]]
     group_levels: tuple[Any, ...]
+    event: Any = None  # what of the outcome's column counts as 1; None where it holds numbers as they are
+    offset_transforms: dict[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()  # columns that the terms give besides `coefficients`
 
     @property
     def text(self) -> str:
@@ -101,50 +91,47 @@ class Formula:
         >>> Formula.parse("y ~ log(income) + (1 | bank)").columns
         ('y', 'income', 'bank')
         """
-        from formulaic import Formula as Sides
-        from formulaic.errors import FormulaicError
-
-        try:
-            rest, group = group_term.cut(text)
-            functions.refuse_code(rest)
-            sides = Sides(rest, _context={})
-        except (FormulaicError, SyntaxError) as error:
-            raise ValueError(f"cannot understand the formula {text!r}: {_plain(error)}") from error
-        left, right = getattr(sides, "lhs", []), getattr(sides, "rhs", [])
-        (outcomes, called_left), (predictors, called_right) = _used(left), _used(right)
-        if not outcomes:
-            raise ValueError(f"the formula {text!r} has no outcome; write it as 'outcome ~ predictors'")
-        if len(left) > 1:
-            names = ", ".join(str(term) for term in left)
-            raise ValueError(f"the formula {text!r} has several outcomes ({names}); write only one")
-        if len(right) == 0:
-            raise ValueError(f"the formula {text!r} has no predictors; an intercept alone is 'y ~ 1'")
-        if group in outcomes:
-            raise ValueError(f"the outcome {group!r} is also the group of (1 | {group}); group by another column")
-        columns = dict.fromkeys([*outcomes, *predictors, *([group] if group else [])])
-        called = tuple(dict.fromkeys([*called_left, *called_right]))
-        return Parsed(text, str(left[0]), tuple(columns), predictors, called, left, right, group)
+        return parse(text)
 
     @classmethod
-    def learn(cls, text: str, data: Any) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
+    def parse_for(cls, text: str, data: Any, others: Iterable[str] = ()) -> tuple[Parsed, Any]:
+        """Parse a formula for data, whose columns its '.' stands for, except `others` that have a part already.
+
+        Gives the data back too: loaded, where that was needed to know the columns.
+
+        >>> Formula.parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "days": [1, 9]}, others=["days"])[0].text
+        'y ~ x'
+        """
+        text, data = wildcard.expand(text, data, others)
+        return cls.parse(text), data
+
+    @classmethod
+    def learn(
+        cls, text: str, data: Any, outcome: Any = None
+    ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
         """Learn a formula from data and return it with its design X, of shape (p, n), and the outcome y.
 
-        `data` is anything that `tallbayes.data.frames.read` takes.
+        `data` is anything that `tallbayes.data.frames.read` takes; `outcome` is what counts as 1, if 0 and 1 are not
+        what the outcome's column holds.
 
-        >>> formula, X, y = Formula.learn("y ~ 0 + x", {"y": [True, False], "x": [2, 3]})
-        >>> X, y
-        (array([[2., 3.]]), array([1., 0.]))
+        >>> formula, X, y = Formula.learn("y ~ 0 + x", {"y": ["yes", "no"], "x": [2, 3]})
+        >>> X, y, formula.event
+        (array([[2., 3.]]), array([1., 0.]), 'yes')
         """
-        parsed = cls.parse(text)
-        return cls.learn_checked(parsed, check(read(data, parsed.columns)))
+        parsed, data = cls.parse_for(text, data)
+        frame = check(read(data, parsed.columns, parsed.dates))
+        return cls.learn_checked(parsed, frame, outcome)
 
     @classmethod
     def learn_checked(
-        cls, parsed: Parsed, frame: pd.DataFrame
+        cls, parsed: Parsed, frame: pd.DataFrame, outcome: Any = None, binary: bool = True
     ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
-        """Learn a parsed formula from a frame that `tallbayes.data.frames` has read and checked."""
+        """Learn a parsed formula from a frame that `tallbayes.data.frames` has read and checked.
+
+        An outcome that is `binary` may be text.
+        """
         functions.refuse_shadowed(parsed.functions, map(str, frame))
-        y = _outcome(parsed, frame)
+        y, event = _outcome(parsed, frame, outcome, binary)
         levels = {
             name: Levels(frame[name].cat.categories.tolist(), bool(frame[name].cat.ordered))
             for name in parsed.predictors
@@ -157,10 +144,23 @@ class Formula:
                     f"{values[-1]!r}; make it a number if it is one, merge rare levels, or write it as a group: "
                     f"(1 | {name})"
                 )
-        names, X, transforms, categories = _materialise(parsed.right, frame, {}, {})
+        names, X, transforms, categories = materialise(parsed.right, frame, {}, {})
         group_levels = group_term.learn_levels(parsed.group, frame[parsed.group]) if parsed.group else ()
-        _require_finite(X, names)
-        return cls(parsed, names, levels, transforms, categories, group_levels), X, y
+        require_finite(X, names)
+        added = _extra("offset", parsed.offset, frame, {}).transforms if parsed.offset else {}
+        return cls(parsed, names, levels, transforms, categories, group_levels, event, added), X, y
+
+    def without(self, names: Iterable[str]) -> Formula:
+        """The formula that leaves some columns out of its design.
+
+        >>> formula, X, y = Formula.learn("y ~ x + z", {"y": [0, 1], "x": [1, 3], "z": [2, 6]})
+        >>> formula.without(["z"]).apply({"x": [5], "z": [7]})
+        array([[1.],
+               [5.]])
+        """
+        gone = tuple(names)
+        kept = tuple(name for name in self.coefficients if name not in gone)
+        return replace(self, coefficients=kept, left_out=(*self.left_out, *gone))
 
     def apply(self, data: Any) -> NDArray[np.float64]:
         """Build the design of new rows; the outcome and the groups are not needed.
@@ -172,19 +172,45 @@ class Formula:
         """
         import pandas as pd
 
-        frame = check(read(data, self.parsed.predictors))
+        frame = check(read(data, self.parsed.predictors, self.parsed.dates))
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
-                _refuse_unseen(f"column {name!r}", column, known)
+                refuse_unseen(f"column {name!r}", column, known)
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category":
                 raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned")
-        design = _materialise(self.parsed.right, frame, self.transforms, self.categories)
-        if design.names != self.coefficients:
-            raise ValueError(f"the design has columns {design.names}, but learned were {self.coefficients}")
-        _require_finite(design.array, design.names)
-        return design.array
+        design = materialise(self.parsed.right, frame, self.transforms, self.categories)
+        kept = [place for place, name in enumerate(design.names) if name not in self.left_out]
+        names = tuple(design.names[place] for place in kept)
+        if names != self.coefficients:
+            raise ValueError(f"the design has columns {names}, but learned were {self.coefficients}")
+        X = design.array[kept] if self.left_out else design.array
+        require_finite(X, names)
+        return X
+
+    def offset(self, data: Any) -> NDArray[np.float64]:
+        """What the offset() terms add to the linear predictor of each new row, an array without axes if there are none.
+
+        >>> formula, X, y = Formula.learn("y ~ 1 + offset(2 * x)", {"y": [0, 1], "x": [1, 3]})
+        >>> formula.offset({"x": [10, 20]})
+        array([20., 40.])
+        """
+        if self.parsed.offset is None:
+            return np.array(0.0)
+        return self.offset_checked(check(read(data, self.parsed.offset.columns, self.parsed.dates)))
+
+    def offset_checked(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """What the offset() terms add, from a frame that `tallbayes.data.frames` has read and checked."""
+        assert self.parsed.offset is not None
+        values: NDArray[np.float64] = _extra("offset", self.parsed.offset, frame, self.offset_transforms).array[0]
+        return values
+
+    def trials_checked(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """The trials of p(successes, trials) or cbind(successes, failures), from a frame that was read and checked."""
+        assert self.parsed.trials is not None
+        values: NDArray[np.float64] = _extra("number of trials", self.parsed.trials, frame, {}).array[0]
+        return values
 
     def group_codes(self, data: Any) -> NDArray[np.intp]:
         """Index of each row's group in `group_levels`, -1 for a group never seen.
@@ -218,6 +244,9 @@ class Formula:
                 "transforms": _pack(self.transforms),
                 "categories": _pack(self.categories),
                 "group_levels": self.group_levels,
+                "event": self.event,
+                "offset_transforms": _pack(self.offset_transforms),
+                "left_out": self.left_out,
             }
         )
 
@@ -231,7 +260,7 @@ class Formula:
         """
         saved = json.loads(text)
         version = saved.get("version") if isinstance(saved, dict) else None
-        if version != FORMAT_VERSION:
+        if version not in READABLE:
             raise ValueError(f"expected a formula saved in format {FORMAT_VERSION}, got format {version}")
         return cls(
             cls.parse(saved["text"]),
@@ -240,118 +269,39 @@ class Formula:
             _unpack(saved["transforms"]),
             _unpack(saved["categories"]),
             tuple(saved.get("group_levels", ())),  # formulas saved before there were groups have none
+            saved.get("event"),
+            _unpack(saved.get("offset_transforms", {"dict": []})),
+            tuple(saved.get("left_out", ())),
         )
 
 
-class Design(NamedTuple):
-    """The columns of a design and what formulaic learned on the way."""
-
-    names: tuple[str, ...]
-    array: NDArray[np.float64]
-    transforms: dict[str, Any]
-    categories: dict[str, list[Any]]
-
-
-def _used(side: Iterable[Any]) -> functions.Used:
-    """The data columns that the terms of one side need, in the order they are written, and the functions they call.
-
-    formulaic's own `required_variables` overlooks columns inside center(x) and its kind.
-    """
-    columns: dict[str, None] = {}
-    called: dict[str, None] = {}
-    for factor in (factor for term in side for factor in term.factors):
-        if factor.eval_method.value == "lookup":
-            columns[factor.expr] = None
-        elif factor.eval_method.value == "python":
-            used = functions.check(factor.expr)
-            columns |= dict.fromkeys(used.columns)
-            called |= dict.fromkeys(used.functions)
-    return functions.Used(tuple(columns), tuple(called))
-
-
-def _outcome(parsed: Parsed, frame: pd.DataFrame) -> NDArray[np.float64]:
-    name = parsed.outcome
-    text = name in frame and frame[name].dtype == "category"
-    design = None if text else _materialise(parsed.left, frame, {}, {})
-    if design is None or design.categories:
-        example = frame[name].cat.categories[-1] if text else "yes"
-        written = f"`{name}`" if text and not name.isidentifier() else name
+def _outcome(parsed: Parsed, frame: pd.DataFrame, given: Any, binary: bool) -> tuple[NDArray[np.float64], Any]:
+    """The outcome, and what of its column counts as 1 if that had to be said."""
+    column, name = parsed.outcome_column, parsed.outcome
+    if given is not None and (column is None or parsed.trials is not None):
         raise ValueError(
-            f"the outcome {name!r} is text; say in the formula what counts as 1, for example "
-            f"I({written} == {example!r}) ~ ..."
+            f"outcome={given!r} says which value of a column counts as 1, but the left side {name!r} is no plain "
+            "column; write the column's name there, or leave outcome= out"
         )
+    if column is not None and binary and parsed.trials is None:
+        return outcome.coded(column, frame[column], given)
+    text = column is not None and frame[column].dtype == "category"
+    design = None if text else materialise(parsed.left, frame, {}, {})
+    if design is None or design.categories:
+        raise ValueError(f"the outcome {name!r} is text; make it a number")
     if len(design.names) != 1:
         raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
-    _require_finite(design.array, design.names)
-    y: NDArray[np.float64] = design.array[0]
-    return y
+    require_finite(design.array, design.names)
+    return design.array[0], None
 
 
-def _materialise(
-    side: Any, frame: pd.DataFrame, transforms: dict[str, Any], categories: dict[str, list[Any]]
-) -> Design:
-    """Let formulaic build the columns of one side, from the given state or, if there is none, learning it."""
-    import pandas as pd
-    from formulaic import ModelSpec
-    from formulaic.errors import DataMismatchWarning, FormulaicError
-    from formulaic.parser.types import Factor
-
-    spec = ModelSpec(
-        side,
-        na_action="ignore",
-        output="pandas",
-        transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
-        encoder_state={name: (Factor.Kind.CATEGORICAL, {"categories": c}) for name, c in categories.items()},
-    )
-    materializer = spec.get_materializer(frame, context=functions.context())
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels
-            matrix = materializer.get_model_matrix(spec)
-    except DataMismatchWarning as error:
-        for name, known in categories.items():
-            _refuse_unseen(repr(name), pd.Series(materializer.factor_cache[name].values.__wrapped__), known)
-        raise ValueError(f"levels=... leaves out levels: {_plain(error).split('. They')[0]}") from error
-    except FormulaicError as error:
-        raise ValueError(_plain(error)) from error
-    spec = matrix.model_spec
-    learned = {name: s["categories"] for name, (_, s) in spec.encoder_state.items() if "categories" in s}
-    names = tuple(spec.column_names)
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two columns of the design are called {repeated!r}; rename the data column")
-    array = np.empty((len(names), len(frame)))
-    for i in range(len(names)):
-        array[i] = matrix.iloc[:, i].to_numpy()
-    return Design(names, array, spec.transform_state, learned)
-
-
-def _refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any]) -> None:
-    levels = values.cat.categories if values.dtype == "category" else values.unique()
-    unseen = [level for level in levels.tolist() if level not in known]
-    if unseen:
-        shown = ", ".join(repr(level) for level in unseen[:5]) + (", ..." if len(unseen) > 5 else "")
-        first = values.isin(unseen).argmax()
-        raise ValueError(
-            f"{what} has levels never seen when the formula was learned: {shown} (first at row {first}); "
-            "drop those rows, or learn from data that has them"
-        )
-
-
-def _require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
-    for name, values in zip(names, X, strict=True):
-        finite = np.isfinite(values)
-        if not finite.all():
-            first = int(finite.argmin())
-            raise ValueError(
-                f"{name!r} is not finite in {np.count_nonzero(~finite)} of {len(values)} rows "
-                f"(first at row {first}: {values[first]}); change the term or drop those rows"
-            )
-
-
-def _plain(error: Exception) -> str:
-    """Take the colours and line breaks out of a message of formulaic."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
+def _extra(what: str, extra: Extra, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:
+    """One number for each row, as a design of one column."""
+    design = materialise(extra.side, frame, transforms, {})
+    if design.categories or len(design.names) != 1:
+        raise ValueError(f"the {what} {extra.text} must give one number for each row, not text or several columns")
+    require_finite(design.array, design.names)
+    return design
 
 
 def _pack(value: Any) -> Any:

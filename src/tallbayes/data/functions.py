@@ -9,11 +9,14 @@ example, could write into the user's data. What it computes may still be large, 
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+
+from tallbayes.data import dates
 
 
 class Arguments(NamedTuple):
@@ -71,10 +74,11 @@ NUMPY = {
     "where": Arguments(3),
 }
 NUMBERS = ("e", "pi")  # np.e and np.pi
-CALLABLE = WITH_MEMORY | PLAIN | NUMPY | {f"np.{name}": takes for name, takes in NUMPY.items()}
+DATES = dict.fromkeys(dates.PARTS, Arguments(1))  # of a column of dates
+CALLABLE = WITH_MEMORY | PLAIN | NUMPY | DATES | {f"np.{name}": takes for name, takes in NUMPY.items()}
 
 _LISTED = (
-    f"{', '.join(sorted([*WITH_MEMORY, *PLAIN, *NUMPY], key=str.lower))} (those of NumPy also as np.log), "
+    f"{', '.join(sorted([*WITH_MEMORY, *PLAIN, *NUMPY, *DATES], key=str.lower))} (those of NumPy also as np.log), "
     f"np.pi, np.e, and as contrasts of C: {', '.join(CONTRASTS)}"
 )
 _OPERATORS = (
@@ -88,28 +92,65 @@ _INSTEAD = (
 
 
 class Used(NamedTuple):
-    """The data columns that an expression needs, in the order they are written, and the functions that it calls."""
+    """The data columns that an expression needs, in the order they are written, and the functions that it calls.
+
+    `dates` are those of the columns that are used only as month(x) and its kind use them.
+    """
 
     columns: tuple[str, ...]
     functions: tuple[str, ...]
+    dates: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, parts: Iterable[Used]) -> Used:
+        """What several expressions use together."""
+        columns: dict[str, None] = {}
+        functions: dict[str, None] = {}
+        numbers: set[str] = set()
+        for part in parts:
+            columns |= dict.fromkeys(part.columns)
+            functions |= dict.fromkeys(part.functions)
+            numbers |= set(part.columns) - set(part.dates)
+        return cls(tuple(columns), tuple(functions), tuple(name for name in columns if name not in numbers))
 
 
 def check(expression: str) -> Used:
     """Refuse an expression that could do anything but compute a column; tell what it uses.
 
     >>> check("scale(log(`my income`), ddof=0)")
-    Used(columns=('my income',), functions=('scale', 'log'))
+    Used(columns=('my income',), functions=('scale', 'log'), dates=())
     >>> check("__import__('os').system('ls')")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: the formula calls "__import__('os').system", which is not among the functions it can call: abs, ...
     """
+    node, quoted = _tree(expression)
+    checked = _Check(quoted)
+    checked.expression(node)
+    columns = dict.fromkeys([*checked.columns, *checked.dates])
+    only = tuple(name for name in columns if name not in checked.columns)
+    return Used(tuple(columns), tuple(dict.fromkeys(checked.functions)), only)
+
+
+def arguments(expression: str, names: Iterable[str]) -> tuple[str, list[str]] | None:
+    """The function and its arguments, if an expression is nothing but a call of one of these; they are not checked.
+
+    >>> arguments("cbind(`not paid`, log(x))", ["p", "cbind"])
+    ('cbind', ['`not paid`', 'log(x)'])
+    """
+    node, quoted = _tree(expression)
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in names:
+            return name, [_Check(quoted).shown(one) for one in args]
+    return None
+
+
+def _tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
+    """An expression as Python sees it, and names in backticks, by the plain name that stands for them."""
     from formulaic.utils.code import sanitize_variable_names
 
-    quoted: dict[str, str] = {}  # names in backticks, by the plain name that stands for them
+    quoted: dict[str, str] = {}
     plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}")
-    checked = _Check(quoted)
-    checked.expression(ast.parse(plain, mode="eval").body)
-    return Used(tuple(dict.fromkeys(checked.columns)), tuple(dict.fromkeys(checked.functions)))
+    return ast.parse(plain.strip(), mode="eval").body, quoted
 
 
 def refuse_code(formula: str) -> None:
@@ -125,7 +166,11 @@ def refuse_code(formula: str) -> None:
 def context() -> dict[str, Any]:
     """What formulaic gets to see besides the data and its own transforms: NumPy is no more than the list."""
     functions = {name: getattr(np, name) for name in NUMPY}
-    return functions | {"np": types.SimpleNamespace(**functions, **{name: getattr(np, name) for name in NUMBERS})}
+    return (
+        functions
+        | dates.on_columns()
+        | {"np": types.SimpleNamespace(**functions, **{name: getattr(np, name) for name in NUMBERS})}
+    )
 
 
 def refuse_shadowed(functions: Iterable[str], columns: Iterable[str]) -> None:
@@ -147,6 +192,7 @@ class _Check:
     def __init__(self, quoted: dict[str, str]) -> None:
         self.quoted = quoted
         self.columns: list[str] = []
+        self.dates: list[str] = []
         self.functions: list[str] = []
 
     def expression(self, node: ast.expr) -> None:
@@ -198,6 +244,9 @@ class _Check:
         if name == "Q":
             self.quoted_name(node)
             return
+        if name in DATES:
+            self.date(node)
+            return
         for place, argument in enumerate(node.args):
             self.argument(argument, CODED.get(name) == place)
         for keyword in node.keywords:
@@ -222,6 +271,15 @@ class _Check:
                     f"has {self.shown(node)!r}, but Q takes the name of a column in quotes, as in Q('my column')"
                 )
 
+    def date(self, node: ast.Call) -> None:
+        match node.args:
+            case [ast.Name(id=name)] if name in self.quoted or not name.startswith("__"):
+                self.dates.append(self.quoted.get(name, name))
+            case _:
+                self.refuse(
+                    f"has {self.shown(node)!r}, but {self.shown(node.func)} takes the name of a column of dates"
+                )
+
     def refuse_quotes(self, node: ast.Call) -> None:
         """formulaic puts such a call into quotes, and into code, without escaping what is in it."""
         for part in ast.walk(node):
@@ -233,10 +291,7 @@ class _Check:
 
     def shown(self, node: ast.expr) -> str:
         """A piece of the expression, as the user wrote it."""
-        text = ast.unparse(node)
-        for name, original in self.quoted.items():
-            text = text.replace(name, f"`{original}`") if name.startswith("__quoted_") else text
-        return text
+        return re.sub(r"\b__quoted_\w*", lambda name: f"`{self.quoted.get(name[0], name[0])}`", ast.unparse(node))
 
     def refuse(self, what: str) -> NoReturn:
         raise ValueError(f"the formula {what}")

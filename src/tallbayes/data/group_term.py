@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.summand import cut_out, operator
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -29,11 +31,13 @@ def cut(text: str) -> tuple[str, str | None]:
     from formulaic.parser.algos.tokenize import tokenize
 
     tokens = list(tokenize(text))
-    if not any("~" in _operator(token) for token in tokens):
+    if not any("~" in operator(token) for token in tokens):
         raise ValueError(f"the formula {text!r} has no '~'; write it as 'outcome ~ predictors'")
-    if "." in [token.token for token in tokens]:
-        raise ValueError(f"the formula {text!r} has a '.'; write the names of the columns instead")
-    bars = [i for i, token in enumerate(tokens) if "|" in _operator(token)]
+    if any(token.token == "." and token.kind.value == "value" for token in tokens):
+        raise ValueError(
+            f"the formula {text!r} has a '.'; write the names of the columns, which are not known without the data"
+        )
+    bars = [i for i, token in enumerate(tokens) if "|" in operator(token)]
     for bar in bars:
         _refuse_other_bar(text, tokens, bar)
     if not bars:
@@ -41,18 +45,9 @@ def cut(text: str) -> tuple[str, str | None]:
     if len(bars) > 1:
         raise ValueError(f"the formula {text!r} has {len(bars)} group terms; this version takes one group term")
     first, last = bars[0] - 2, bars[0] + 2
-    _refuse_unless_added(text, tokens, first, last)
     group = tokens[last - 1].token
     _refuse_name(group)
-    # Removing the '+' before the term leaves the rest as it was. A term that comes first has no '+' before it, and
-    # there a 1 says no more than the intercept that formulaic puts there anyway.
-    added = _operator(tokens[first - 1]) == "+"
-    start = tokens[first - 1 if added else first].source_start
-    return text[:start] + ("" if added else "1") + text[tokens[last].source_start + 1 :], group
-
-
-def _operator(token: Any) -> str:
-    return str(token.token) if token.kind.value == "operator" else ""
+    return cut_out(text, tokens, first, last, "group term", f"(1 | {group})"), group
 
 
 def _refuse_other_bar(text: str, tokens: Sequence[Any], bar: int) -> None:
@@ -61,21 +56,6 @@ def _refuse_other_bar(text: str, tokens: Sequence[Any], bar: int) -> None:
         raise ValueError(f"the formula {text!r} has a '|' outside a group term such as (1 | g)")
     if not around[3].startswith("name "):
         raise ValueError(f"the group term (1 | {tokens[bar + 1].token}) needs the name of a column after the '|'")
-
-
-def _refuse_unless_added(text: str, tokens: Sequence[Any], first: int, last: int) -> None:
-    """Refuse a group term, of tokens first to last, that is not a summand of the right side."""
-    brackets = [token.token for token in tokens[:first] if token.kind.value == "context"]
-    outside = sum(1 if bracket in ("(", "[") else -1 for bracket in brackets) == 0
-    right = any("~" in _operator(token) for token in tokens[:first])
-    joined = _operator(tokens[first - 1]) in ("~", "+")
-    ends = last + 1 == len(tokens) or _operator(tokens[last + 1])[:1] in ("+", "-")
-    if not (outside and right and joined and ends):
-        term = f"(1 | {tokens[last - 1].token})"
-        raise ValueError(
-            f"the group term {term} in {text!r} must be added as it is, as in 'y ~ x + {term}': "
-            "not subtracted, multiplied, in brackets or left of the '~'"
-        )
 
 
 def _refuse_name(group: str) -> None:

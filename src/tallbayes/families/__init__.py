@@ -73,18 +73,19 @@ class Bernoulli:
 class Binomial:
     """The number of successes among `trials` (a column's name) independent trials a row.
 
-    A row with k successes among m trials is kept as two Bernoulli rows: y=1 with weight k and y=0 with weight m - k.
+    Without `trials` the formula has them: p(successes, trials) ~ x, or cbind(successes, failures) ~ x. A row with k
+    successes among m trials is kept as two Bernoulli rows: y=1 with weight k and y=0 with weight m - k.
 
     >>> Binomial("sent", link="probit")
     Binomial(trials='sent', link='probit')
     """
 
-    trials: str
+    trials: str | None = None
     link: str = "logit"
     name: ClassVar[str] = "binomial"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trials, str):
+        if not (self.trials is None or isinstance(self.trials, str)):
             raise ValueError(f"trials must be the name of a column, not {self.trials!r}")
         _check_link(self.link)
 
@@ -96,7 +97,7 @@ class Binomial:
     def check(self, y: Array, name: str, trials: Array) -> None:
         """Refuse outcomes that this family cannot have."""
         _check_counts(y, name)
-        _check_counts(trials, self.trials)
+        _check_counts(trials, str(self.trials))
         if (y > trials).any():
             row = int(np.argmax(y > trials))
             raise ValueError(
@@ -182,14 +183,34 @@ def resolve(family: str | Family | Mapping[str, Any]) -> Family:
         return family
     if isinstance(family, Mapping):
         return NAMES[family["name"]](**{key: value for key, value in family.items() if key != "name"})
-    if family == "binomial":
-        raise ValueError("binomial outcomes need the number of trials: family=tb.Binomial(trials='column')")
-    for kind in (Bernoulli, Poisson):
+    for kind in NAMES.values():
         if family == kind.name:
             return kind()
     near = difflib.get_close_matches(str(family), NAMES, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
     raise ValueError(f"family {family!r} is not known; {hint}")
+
+
+def with_trials(family: Family, trials: str | None) -> Family:
+    """The family of an outcome for which the formula has the number of trials, or has none.
+
+    >>> with_trials(Bernoulli("probit"), "sent")
+    Binomial(trials='sent', link='probit')
+    """
+    if trials is None:
+        if isinstance(family, Binomial) and family.trials is None:
+            raise ValueError(
+                "binomial outcomes need the number of trials: write p(successes, trials) ~ ... or cbind(successes, "
+                "failures) ~ ..., or family=tb.Binomial(trials='column')"
+            )
+        return family
+    if isinstance(family, Poisson):
+        raise ValueError(f"the formula counts successes among trials ({trials}), which is not for family {family.name}")
+    if isinstance(family, Binomial) and family.trials is not None:
+        raise ValueError(
+            f"the number of trials is there twice, in the formula ({trials}) and in {family}; leave out one of them"
+        )
+    return Binomial(trials, family.link)
 
 
 def to_json(family: Family) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tallbayes.groups.arrow import Arrow, Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
+from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.mode import (
     NEGLIGIBLE,
@@ -23,7 +24,6 @@ from tallbayes.models.mode import (
     Mode,
     climb,
     heavy_directions,
-    refuse_collinear,
     require_top,
     warn_of_pull,
     warn_of_separation,

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tallbayes.data.formula import Parsed
+from tallbayes.data.parsed import Parsed
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
 from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, scale_prior_from_text
@@ -54,9 +54,13 @@ class Hierarchical(GLM):
         weights: str | ArrayLike | None = None,
         offset: str | ArrayLike | None = None,
         strata: Sequence[str] = (),
+        outcome: Any = None,
+        missing: str = "refuse",
+        collinear: str = "refuse",
     ) -> None:
         self.group_prior: ScalePrior | Power = _checked(group_prior)
-        super().__init__(formula, data, family, prior, weights=weights, offset=offset, strata=strata)
+        given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
+        super().__init__(formula, data, family, prior, **given, outcome=outcome, missing=missing, collinear=collinear)
 
     @classmethod
     def from_arrays(  # type: ignore[override]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
-from tallbayes.data.formula import Formula, Parsed
-from tallbayes.data.frames import check, read
+from tallbayes.data.formula import Formula
+from tallbayes.data.frames import DROP, check, read
+from tallbayes.data.missing import CHOICES, leave_out
+from tallbayes.data.outcome import said
+from tallbayes.data.parsed import Parsed
 from tallbayes.data.timing import Phases
-from tallbayes.families import Family, Poisson
+from tallbayes.families import Bernoulli, Family, Poisson
+from tallbayes.models import collinear as dependence
+from tallbayes.models.design import Design, named, numbers, parse_for, per_row, priors_of, without
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
@@ -29,24 +34,14 @@ from tallbayes.rows.track import Track
 Array = NDArray[np.float64]
 
 
-class Design(NamedTuple):
-    """Columns, what they are called, and what some families know of each row besides its outcome."""
-
-    columns: Columns
-    outcome: str
-    coefficients: tuple[str, ...]
-    group: str | None = None
-    levels: Sequence[Any] = ()
-    trials: Array | None = None
-    exposure: Array | None = None
-
-
 class GLM:
     """A regression of one outcome on the columns of a formula.
 
     `data` is a pandas, polars or pyarrow table, a dict of arrays, or a path as `tb.fit` takes it. `weights`
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
-    to keep with the rows for stratified subsamples. A formula may come parsed already.
+    to keep with the rows for stratified subsamples. `outcome` is the value of the outcome's column that counts as 1,
+    `missing="drop"` leaves out rows with missing values, `collinear="drop"` columns that are linear combinations of
+    those before them. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -58,6 +53,8 @@ class GLM:
     grouped = False
     whole = True  # a part of the rows may lack levels that all of them have
     setup: Any = None  # the usual one
+    outcome_said = ""  # what counts as 1, if that had to be said
+    left_out: Sequence[str] = ()  # rows and columns, a sentence each
 
     def __init__(
         self,
@@ -69,10 +66,22 @@ class GLM:
         weights: str | ArrayLike | None = None,
         offset: str | ArrayLike | None = None,
         strata: Sequence[str] = (),
+        outcome: Any = None,
+        missing: str = "refuse",
+        collinear: str = "refuse",
     ) -> None:
+        for option, value, choices in (
+            ("missing", missing, CHOICES),
+            ("collinear", collinear, dependence.CHOICES),
+        ):
+            if value not in choices:
+                raise ValueError(f"{option}={value!r} is not known; choose one of {', '.join(choices)}")
         phases, prior = Phases(), without_texts(prior)
         with phases("design"):
-            parsed = Formula.parse(formula) if isinstance(formula, str) else formula
+            if isinstance(formula, str):
+                parsed, data = parse_for(formula, data, family, weights, offset)
+            else:
+                parsed = formula
             if self.grouped != (parsed.group is not None):
                 needs, is_for = ("no", "tb.GLM") if self.grouped else ("a", "tb.Hierarchical")
                 raise ValueError(
@@ -80,19 +89,51 @@ class GLM:
                 )
             kind = families.resolve(family)
             trials, exposure = getattr(kind, "trials", None), getattr(kind, "exposure", None)
-            named = [name for name in (weights, offset, trials, exposure) if isinstance(name, str)]
-            frame = check(read(data, [*parsed.columns, *named, *strata]))
-            learned, x, y = Formula.learn_checked(parsed, frame)
+            kind = families.with_trials(kind, None if parsed.trials is None else parsed.trials.text)
+            if outcome is not None and not isinstance(kind, Bernoulli):
+                raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
+            others = [*named(family, weights, offset), *strata]
+            frame = read(data, [*parsed.columns, *others], [name for name in parsed.dates if name not in others])
+            left_out: list[str] = []
+            if missing == "drop":
+                given = {"weights": weights, "offset": offset}
+                arrays = {
+                    what: numbers(what, values, len(frame))
+                    for what, values in given.items()
+                    if not (values is None or isinstance(values, str))
+                }
+                frame, kept, left_out = leave_out(frame, arrays)
+                weights, offset = (arrays[what][kept] if what in arrays else given[what] for what in given)
+            frame = check(frame, DROP)
+            if left_out:
+                frame = frame.set_axis(range(len(frame)))
+            learned, x, y = Formula.learn_checked(parsed, frame, outcome, isinstance(kind, Bernoulli))
             codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
             if learned.group is not None:
                 codes[learned.group] = learned.group_codes_checked(frame)
-            given = partial(_per_row, frame, y.size)
-            columns = Columns(x, y, given("weights", weights), given("offset", offset), codes)
+            given_as = partial(per_row, frame, y.size)
+            columns = Columns(x, y, given_as("weights", weights), given_as("offset", offset), codes)
             names = learned.outcome, learned.coefficients, learned.group, learned.group_levels
-            self._set(Design(columns, *names, given("trials", trials), given("exposure", exposure)), kind, prior)
+            design = Design(columns, *names, given_as("trials", trials), given_as("exposure", exposure))
+            if parsed.trials is not None:
+                design = design._replace(trials=learned.trials_checked(frame))
+            if parsed.offset is not None:
+                design = design._replace(added=learned.offset_checked(frame))
+            self._set(design, kind, prior)
+            if collinear == "drop" and (found := self._dependent()):
+                left_out += dependence.said(self.coefficients, found)
+                learned = learned.without(self.coefficients[column] for column, _ in found)
+                self._set(without(design, [column for column, _ in found]), kind, priors_of(prior, learned))
+        self.outcome_said = "" if learned.event is None else said(learned.outcome, learned.event, y)
+        self.left_out = left_out
         self.formula: Formula | None = learned
         self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
+
+    def _dependent(self) -> list[dependence.Dependent]:
+        """Columns that are linear combinations of those before them: a pass over all rows."""
+        curvature = self.derivatives(np.zeros(self.rows.width)).curvature[0]
+        return dependence.dependent(self.coefficients, self.moments.largest, curvature)
 
     @classmethod
     def from_arrays(
@@ -142,13 +183,13 @@ class GLM:
             for name, values in (*zip(names, x.T, strict=True), ("y", outcome)):
                 if not np.isfinite(values.sum()):
                     raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
-            kind = families.resolve(family)
+            kind = families.with_trials(families.resolve(family), None)
             if getattr(kind, "trials", None) or getattr(kind, "exposure", None):
                 raise ValueError(
                     f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
                     "instead of trials, or offset=np.log(exposure)"
                 )
-            given, x = partial(_per_row, None, outcome.size), np.ascontiguousarray(x.T)
+            given, x = partial(per_row, None, outcome.size), np.ascontiguousarray(x.T)
             columns = Columns(x, outcome, given("weights", weights), given("offset", offset), {})
             design = Design(columns, "y", names)
             if groups is not None:
@@ -168,6 +209,8 @@ class GLM:
         if design.exposure is not None:
             assert isinstance(family, Poisson)
             offset = family.log_exposure(design.exposure) + (0.0 if offset is None else offset)
+        if design.added is not None:
+            offset = design.added + (0.0 if offset is None else offset)
         if weights is not None and ((weights < 0).any() or not weights.any()):
             raise ValueError(
                 f"weights must be positive or zero, and some positive; the smallest is {weights.min():g} "
@@ -227,7 +270,9 @@ class GLM:
             calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
-        return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
+        told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
+        stats = run.stats | {"outcome": self.outcome_said, "told": told}
+        return Result("regression", self.variables(run.theta), run.sample_stats, stats, others)
 
     def described_prior(self) -> dict[str, str]:
         """The prior of each parameter in words, by its name."""
@@ -268,22 +313,3 @@ class GLM:
 def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
     """The order that brings each group's rows together; small numbers are sorted fastest."""
     return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")
-
-
-def _per_row(frame: Any, size: int, what: str, given: Any) -> Array | None:
-    """What was given for each row: a column of the frame, which has been checked with the others, or other numbers."""
-    if given is None:
-        return None
-    named = isinstance(given, str)
-    try:
-        values = np.asarray(frame[given] if named else given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
-    if named:
-        return values
-    if values.shape != (size,):
-        raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ValueError(f"{what} has {int(bad.sum())} missing or infinite values (first at row {int(bad.argmax())})")
-    return values

@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
+from tallbayes.models.collinear import COLLINEAR, refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
@@ -32,7 +32,6 @@ from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
-COLLINEAR = 1e-11  # share of a column's variance that the columns before it leave unexplained
 WALK = 25  # Newton steps after which a coefficient that still moves has no maximum
 STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
 LITTLE = 1e-6  # gain in log-likelihood too small to walk for, and still far larger than rounding errors of 10^8 rows
@@ -298,25 +297,6 @@ def require_top(top: Climb) -> None:
     """Raise if a climb did not end at the top."""
     if not top.converged:
         raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
-
-
-def refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Array) -> None:
-    """Raise if a column is a linear combination of those before it: the data cannot tell them apart."""
-    scale = np.sqrt(np.diag(curvature))
-    for name, size, length in zip(coefficients, largest, scale, strict=True):
-        if size == 0:
-            raise ValueError(f"column {name!r} is zero in every row; drop it from the formula")
-        if not 0 < length < np.inf:
-            raise ValueError(f"column {name!r} reaches {size:.3g}, which cannot be squared; give it in other units")
-    gram = curvature / np.outer(scale, scale)
-    for j in range(1, scale.size):
-        weights = cho_solve(cho_factor(gram[:j, :j]), gram[:j, j])
-        if gram[j, j] - gram[j, :j] @ weights < COLLINEAR:
-            used = [repr(name) for name, w in zip(coefficients, weights, strict=False) if abs(w) > 1e-6]
-            raise ValueError(
-                f"column {coefficients[j]!r} is a linear combination of {', '.join(used)}, or so nearly that rounding "
-                "hides the difference; drop one of them from the formula, or centre the column"
-            )
 
 
 def warn_of_separation(

@@ -134,7 +134,7 @@ class Prior:
     def of(cls, prior: AnyPrior | None, coefficients: Sequence[str], moments: Moments) -> Prior:
         """One prior for all coefficients, or priors by coefficient name; the rest get defaults that follow the columns.
 
-        >>> columns = Moments(*np.array([[1, 0], [700, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
+        >>> columns = Moments(*np.array([[1, 700], [0, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
         >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"], columns).scale
         array([10.,  1.])
         """
@@ -238,7 +238,7 @@ class Prior:
     def described(self) -> list[str]:
         """Each in words, as `fit.prior` has them.
 
-        >>> columns = Moments(*np.array([[1, 0], [700, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
+        >>> columns = Moments(*np.array([[1, 700], [0, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
         >>> Prior.of(None, ["Intercept", "fico"], columns).described()
         ["Normal(0, 10) at the columns' means", 'Normal(0, 0.1)']
         """

@@ -243,6 +243,7 @@ class Fit:
         new_data = rereadable(new_data)
         X = self.formula.apply(new_data)
         added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
+        added = added + self.formula.offset(new_data)
         beta = self._values("beta", "coefficient").reshape(every, -1)[kept]
         result = predict(X, beta, added, self._effects_of(new_data, kept, seed), self.family.mean, interval)
         return as_table(result, interval, new_data)

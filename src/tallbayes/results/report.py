@@ -111,7 +111,9 @@ def _how(fit: Fit) -> dict[str, str]:
     stats, known = fit.stats, dict[str, str]()
     if fit.formula is not None:
         known["formula"] = fit.formula.text
-    known["outcome"] = _family(fit)
+    known["outcome"] = "; ".join(filter(None, [_family(fit), outcome := stats.get("outcome", "")]))
+    if left_out := [sentence for sentence in stats.get("told", []) if sentence != outcome]:
+        known["left out"] = "; ".join(left_out)
     known["rows"] = f"{stats['rows']:,}"
     if stats["distinct_rows"] < stats["rows"]:
         known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal ones are looked at once"

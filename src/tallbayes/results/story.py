@@ -33,7 +33,10 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
     met, well = "convergence", "nothing speaks against it"
     if not stats["exact"]:
         met, well = "mixing", f"{MIXED}: the chains agree, but may be off together"
+    outcome = stats.get("outcome", "")  # of some fits there is nothing to tell, such as those saved long ago
     story = {
+        "outcome": [outcome],
+        "left out": [sentence for sentence in stats.get("told", []) if sentence != outcome],
         "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
         "approximate": stats["approximation"].get("said", []),
         "chosen": [f"because {stats['why']}"] if stats["why"] else [],

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.frames import check, read
+from tallbayes.data.outcome import said
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.models.model import Result, Sampled, Variables
@@ -117,15 +118,20 @@ class MARS:
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Variables (d, rows) and outcomes, all checked."""
         self.formula: Formula | None = None
+        self.outcome_said = ""  # what counts as 1, if that had to be said
         if isinstance(formula, str):
-            parsed = Formula.parse(formula)
+            parsed, data = Formula.parse_for(formula, data)
+            for what, there in (("an offset()", parsed.offset), ("counts of successes", parsed.trials)):
+                if there is not None:
+                    raise ValueError(f"the formula {formula!r} has {what}, which splines cannot have")
             if parsed.group is not None:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, parsed.columns)
+            frame = read(data, parsed.columns, parsed.dates)
             check(frame)
             self.formula, x, y = Formula.learn_checked(parsed, frame)
+            self.outcome_said = said(parsed.outcome, self.formula.event, y) if self.formula.event is not None else ""
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")

@@ -307,7 +307,9 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "table": (table, {"variable": list(model.names), "part": list(PARTS)}),
         "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged)), model.family),
     }
-    return Result("mars", model.variables(theta), run.sample_stats, run.stats | {"named": model.named}, others)
+    stats = run.stats | {"named": model.named, "outcome": model.outcome_said}
+    stats["told"] = [model.outcome_said] if model.outcome_said else []
+    return Result("mars", model.variables(theta), run.sample_stats, stats, others)
 
 
 def example_mars(seed: int = 0) -> MARSFit:

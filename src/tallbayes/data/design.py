@@ -1,0 +1,93 @@
+"""Columns of numbers from one side of a formula, by formulaic, and what it lets pass refused."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data import functions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Design(NamedTuple):
+    """The columns of a design and what formulaic learned on the way."""
+
+    names: tuple[str, ...]
+    array: NDArray[np.float64]
+    transforms: dict[str, Any]
+    categories: dict[str, list[Any]]
+
+
+def materialise(side: Any, frame: pd.DataFrame, transforms: dict[str, Any], categories: dict[str, list[Any]]) -> Design:
+    """Let formulaic build the columns of one side, from the given state or, if there is none, learning it."""
+    import pandas as pd
+    from formulaic import ModelSpec
+    from formulaic.errors import DataMismatchWarning, FormulaicError
+    from formulaic.parser.types import Factor
+
+    spec = ModelSpec(
+        side,
+        na_action="ignore",
+        output="pandas",
+        transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
+        encoder_state={name: (Factor.Kind.CATEGORICAL, {"categories": c}) for name, c in categories.items()},
+    )
+    materializer = spec.get_materializer(frame, context=functions.context())
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels
+            matrix = materializer.get_model_matrix(spec)
+    except DataMismatchWarning as error:
+        for name, known in categories.items():
+            refuse_unseen(repr(name), pd.Series(materializer.factor_cache[name].values.__wrapped__), known)
+        raise ValueError(f"levels=... leaves out levels: {plain(error).split('. They')[0]}") from error
+    except FormulaicError as error:
+        raise ValueError(plain(error)) from error
+    spec = matrix.model_spec
+    learned = {name: s["categories"] for name, (_, s) in spec.encoder_state.items() if "categories" in s}
+    names = tuple(spec.column_names)
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"two columns of the design are called {repeated!r}; rename the data column")
+    array = np.empty((len(names), len(frame)))
+    for i in range(len(names)):
+        array[i] = matrix.iloc[:, i].to_numpy()
+    return Design(names, array, spec.transform_state, learned)
+
+
+def refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any]) -> None:
+    """Raise ValueError if there are levels that are not known."""
+    levels = values.cat.categories if values.dtype == "category" else values.unique()
+    unseen = [level for level in levels.tolist() if level not in known]
+    if unseen:
+        shown = ", ".join(repr(level) for level in unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+        first = values.isin(unseen).argmax()
+        raise ValueError(
+            f"{what} has levels never seen when the formula was learned: {shown} (first at row {first}); "
+            "drop those rows, or learn from data that has them"
+        )
+
+
+def require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
+    """Raise ValueError if a column has a value that is not finite."""
+    for name, values in zip(names, X, strict=True):
+        finite = np.isfinite(values)
+        if not finite.all():
+            first = int(finite.argmin())
+            raise ValueError(
+                f"{name!r} is not finite in {np.count_nonzero(~finite)} of {len(values)} rows "
+                f"(first at row {first}: {values[first]}); change the term or drop those rows"
+            )
+
+
+def plain(error: Exception) -> str:
+    """Take the colours and line breaks out of a message of formulaic."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
