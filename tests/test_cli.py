@@ -19,6 +19,7 @@ from command import run
 
 from tallbayes import paper
 from tallbayes.cli import choices, main
+from tallbayes.cli.output import BAD_DATA
 from tallbayes.data import datasets, missing
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
@@ -142,7 +143,7 @@ def test_choices_are_those_of_the_library():
     for name in ("METHODS", "INNER", "SHARDINGS", "COMBINERS"):
         assert getattr(choices, name) == getattr(methods, name)
     assert choices.PROPOSALS == setup.PROPOSALS
-    assert missing.CHOICES == collinear.CHOICES == choices.REFUSE_OR_DROP
+    assert missing.CHOICES == collinear.CHOICES == tuple(choices.REFUSE_OR_DROP.choices)
     assert choices.LOAN_ROWS == datasets.LOAN_ROWS
     assert tuple(paper.EXPERIMENTS) == choices.EXPERIMENTS
 
