@@ -57,6 +57,8 @@ GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
+DRAWS_HELP = """Kept draws a chain; with --target-ess, the most there may be.  [default: until converged, 1000 at
+least]"""
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 EPILOG = """\b
 Exit codes:
@@ -244,7 +246,7 @@ FORCE = click.option("--force", is_flag=True, help="Replace the output file if i
 @click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
 @_whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
 @click.option("--estimator", callback=_estimator, help=f"Of the log-likelihood, in subsampling: {ESTIMATORS}.")
-@_whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
+@_whole("--draws", 1, DRAWS_HELP)
 @click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
 @_whole("--chains", 1, "They run together.", default=4)
 @_whole("--warmup", 0, "Draws for tuning and settling, not kept.")

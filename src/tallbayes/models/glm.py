@@ -221,7 +221,8 @@ class GLM:
             calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset}
-        return Result("regression", self.variables(run.theta), run.sample_stats, run.stats, others)
+        posterior = self.variables(run.theta)
+        return Result("regression", posterior, run.sample_stats, run.stats, others, run.diagnostics)
 
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
