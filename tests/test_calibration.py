@@ -43,6 +43,7 @@ METHODS = {
     "mh": {"method": tb.MH("one-at-a-time"), "draws": 1_980},
     "subsample": {"method": tb.TwoStage(tb.Subsample(100)), "draws": 1_980},
     "stopped": {"target_ess": 400},
+    "until converged": {"method": tb.MH()},
 }
 
 

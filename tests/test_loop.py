@@ -13,7 +13,7 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data.timing import Phases
-from tallbayes.sampling import diagnostics, loop
+from tallbayes.sampling import diagnostics, loop, stopping
 from tallbayes.sampling.request import Request
 
 
@@ -164,7 +164,7 @@ def test_draws_bound_a_target_that_is_out_of_reach():
 
 def test_progress_goes_to_stderr_with_acceptance_and_ess(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(loop._NowAndThen, "due", lambda self: True)  # it would wait for a second
+    monkeypatch.setattr(stopping.NowAndThen, "due", lambda self: True)  # it would wait for a second
     run(KERNELS["two-stage"], progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -64,6 +64,7 @@ def test_watched_log_odds_are_those_of_the_draws(fit):
 
 
 def test_a_saved_fit_predicts_the_same(fit, tmp_path):
+    assert np.isfinite(fit.summary()["mean"]).all()  # diagnostics before it is saved: their time is a part of its story
     fit.save(tmp_path / "fit.nc")
     again = tb.load(tmp_path / "fit.nc")
     assert isinstance(again, tb.MARSFit)

@@ -666,6 +666,7 @@ def test_load_says_what_is_wrong_with_a_file(tmp_path):
 def test_files_say_which_kind_of_fit_they_hold(tmp_path):
     """A kind that is not known is refused."""
     path, fit = tmp_path / "fit.nc", group_example(3)
+    assert fit.converged  # now: what that takes is a part of its story
     fit.save(path)
     with h5py.File(path, "r+") as file:
         state = json.loads(file.attrs[ATTRIBUTE])

@@ -1,5 +1,7 @@
 """That it compiles is told once, where progress is shown and where it takes long enough to wonder."""
 
+from types import SimpleNamespace
+
 import pytest
 from numba.core import event
 
@@ -22,3 +24,45 @@ def test_compiling_is_told_once(wanted, worth, lines, monkeypatch, capsys):
     assert capsys.readouterr().err.count("Compiling for this machine") == lines
     compile_thrice()  # outside nothing is said
     assert capsys.readouterr().err == ""
+
+
+def test_phases_inside_others_add_up_to_the_whole(monkeypatch):
+    """By a clock that goes on only where something is done: no second is counted twice, and none is lost."""
+    now = [0.0]
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def work(seconds: float) -> None:
+        now[0] += seconds
+
+    def compile_something(seconds: float) -> None:
+        with event.trigger_event("numba:compile", {"function": compile_something}):
+            work(seconds)
+
+    def fail(phases: timing.Phases) -> None:
+        with phases("sampling"):
+            work(8.0)
+            with phases("diagnostics"):
+                work(16.0)
+                compile_something(32.0)
+            raise KeyError
+
+    phases = timing.Phases({"design": 100.0})
+    with phases("other"):
+        work(1.0)
+        with phases("mode"):
+            work(2.0)
+            compile_something(4.0)
+        with pytest.raises(KeyError):
+            fail(phases)
+        compile_something(64.0)
+    with phases("mode"):
+        work(128.0)
+    assert phases.seconds == {
+        "compile": 100.0,
+        "design": 100.0,
+        "mode": 130.0,
+        "diagnostics": 16.0,
+        "sampling": 8.0,
+        "other": 1.0,
+    }
+    assert sum(phases.seconds.values()) == 100 + now[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tallbayes.data.timing import Phases
 from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
@@ -71,7 +72,9 @@ def fit(
         log-likelihood from some rows: both are approximate, and the result says how far off it may be. For options,
         give a value: `tb.TwoStage(surrogate=tb.CaseControl(10_000))`, `tb.MH(proposal="one-at-a-time")`,
         `tb.Consensus(14, inner=tb.MH())`, `tb.Subsampling(tb.SplineProxy(7_000))`, `tb.Thinned()` or `tb.Auto()`.
-    draws: kept draws a chain (default 1,000). With `target_ess`, the most there may be.
+    draws: kept draws a chain. With `target_ess`, the most there may be. With neither, at least 1,000, and then until
+        the fit has converged, within a budget: 20,000 of "thinned", 5,000 of "two-stage" and "mh"; approximate methods
+        do not go on. `fit.stats["stopped"]` says why there are no more: "asked", "converged", "budget", "interrupted".
     target_ess: stop as soon as every coefficient has this many effective draws.
     chains: they run together, sharing passes over the data.
     warmup: draws for tuning and settling, not kept.
@@ -100,13 +103,16 @@ def fit(
     method, request = named(method), Request(draws, chains, seed, target_ess, warmup, progress)
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
     given |= {"outcome": outcome, "missing": missing, "collinear": collinear}
-    parsed, data = parse_for(formula, data, family, weights, offset)
+    phases = Phases()
+    with phases("design"):
+        parsed, data = parse_for(formula, data, family, weights, offset)
     if parsed.group is not None:
         model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
     elif group_prior is not None:
         raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
     else:
         model = GLM(parsed, data, family, prior, **given)
+    model.seconds["design"] += phases.seconds["design"]
     return answer(model, method, request)
 
 

@@ -66,10 +66,8 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
 @click.option("--outcome", metavar="VALUE", help=OUTCOME_HELP)
-@click.option("--missing", type=click.Choice(REFUSE_OR_DROP), default="refuse", show_default=True, help=MISSING_HELP)
-@click.option(
-    "--collinear", type=click.Choice(REFUSE_OR_DROP), default="refuse", show_default=True, help=COLLINEAR_HELP
-)
+@click.option("--missing", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=MISSING_HELP)
+@click.option("--collinear", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=COLLINEAR_HELP)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
 @click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
@@ -82,7 +80,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
 @whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
 @click.option("--estimator", callback=_estimator, help=f"Of the log-likelihood, in subsampling: {ESTIMATORS}.")
-@whole("--draws", 1, "Kept draws a chain; with --target-ess, the most there may be.  [default: 1000]")
+@whole("--draws", 1, "Kept draws a chain; with --target-ess, the most.  [default: until converged, 1000 at least]")
 @click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
 @whole("--chains", 1, "They run together.", default=4)
 @whole("--warmup", 0, "Draws for tuning and settling, not kept.")

@@ -15,6 +15,8 @@ WORTH_A_WORD = 0.3  # seconds of compiling
 class Phases:
     """Adds up the seconds of each phase; compiling inside a phase counts as phase "compile".
 
+    A phase inside another counts for itself: all together are the seconds of the outermost.
+
     >>> phases = Phases({"design": 1.0})
     >>> with phases("mode"):
     ...     pass
@@ -24,19 +26,23 @@ class Phases:
 
     def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
         self.seconds = {"compile": 0.0} | dict(seconds or {})
+        self._inside = (0.0, 0.0)  # seconds of phases inside the present one, and what compiling took of them
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """Time a phase."""
-        compiling = _Compiling()
+        compiling, before, self._inside = _Compiling(), self._inside, (0.0, 0.0)
         began = time.perf_counter()
         try:
             with event.install_listener("numba:compile", compiling):
                 yield
         finally:
             spent = time.perf_counter() - began
-            self.seconds["compile"] += compiling.seconds
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent - compiling.seconds
+            inside, compiled = self._inside
+            own = compiling.seconds - compiled
+            self.seconds["compile"] += own
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent - inside - own
+            self._inside = (before[0] + spent, before[1] + compiling.seconds)
 
 
 @contextmanager

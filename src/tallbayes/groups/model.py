@@ -147,6 +147,11 @@ class Hierarchical(GLM):
         variables[f"{term}_sigma"] = (("chain", "draw"), np.exp(theta[..., -1]))
         return variables, coordinates | {self.group: list(self.levels)}
 
+    def watched(self, theta: Array) -> Array:
+        """What convergence is judged by, from draws (chain, draw, parameter): coefficients, tau, effects."""
+        p = len(self.coefficients)
+        return np.concatenate([theta[..., :p], np.exp(theta[..., -1])[..., None], theta[..., p:-1]], axis=2)
+
     def result(self, run: Sampled) -> Result:
         """That of a regression, and what is known of the groups."""
         from tallbayes.groups.result import with_groups  # here, since modes need the model

@@ -40,6 +40,7 @@ from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work,
 from tallbayes.groups.warmup import tune_groups
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
+from tallbayes.sampling.request import CHEAP
 from tallbayes.sampling.thinned import refuse
 
 Array = NDArray[np.float64]
@@ -65,6 +66,7 @@ class GroupKernel:
     name = "thinned"
     parts = ("coefficients", "group effects", "scale of groups")
     warmup = 300
+    most_draws = CHEAP
 
     @property
     def kernels(self) -> tuple[GroupKernel]:

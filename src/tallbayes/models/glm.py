@@ -272,7 +272,7 @@ class GLM:
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
         stats = run.stats | {"outcome": self.outcome_said, "told": told}
-        return Result("regression", self.variables(run.theta), run.sample_stats, stats, others)
+        return Result("regression", self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
     def described_prior(self) -> dict[str, str]:
         """The prior of each parameter in words, by its name."""

@@ -44,6 +44,10 @@ class Sampled(Protocol):
     def kernel(self) -> Any:
         """The kernel that was used."""
 
+    @property
+    def diagnostics(self) -> Any:
+        """Those of `Model.watched` of all draws, if the run has looked at them; else None."""
+
 
 class Result(NamedTuple):
     """What a fit is made of, as plain arrays; `kind` says which fit that is."""
@@ -53,6 +57,7 @@ class Result(NamedTuple):
     sample_stats: dict[str, Array]
     stats: dict[str, Any]
     others: dict[str, Any]  # by name, as the fit of that kind takes them
+    diagnostics: Any = None  # of the fit's `draws`, where they are known already
 
 
 class Model(Protocol):
@@ -82,7 +87,7 @@ class Model(Protocol):
         """Posterior variables and their coordinates, from draws (chain, draw, width)."""
 
     def watched(self, theta: Array) -> Array:
-        """What convergence is judged by, from draws (chain, draw, width)."""
+        """What convergence is judged by, from draws (chain, draw, width): what the fit has as its `draws`."""
 
     def result(self, run: Sampled) -> Result:
         """What the run has found."""

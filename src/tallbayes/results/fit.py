@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.sources import rereadable
+from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.results.datasets import Given, dataset, sizes
@@ -88,6 +89,7 @@ class Fit:
         self.has_offset = has_offset or offset is not None
         self.prior = prior or {}
         self._calibration = calibration
+        self._made_here = False  # by a run, and not read from a file
 
     @classmethod
     def of(cls, result: Result) -> Self:
@@ -98,7 +100,11 @@ class Fit:
         index = {axis: np.arange(size) for axis, size in zip(axes, shape, strict=False)}
         known = {name: (axes, values) for name, values in result.sample_stats.items()}
         draws: dict[str, Given] = {"posterior": (variables, index | coordinates), "sample_stats": (known, index)}
-        return cls(**draws, stats=result.stats, **result.others)
+        self = cls(**draws, stats=result.stats, **result.others)
+        self._made_here = True
+        if result.diagnostics is not None:
+            self._diagnostics = result.diagnostics  # takes the place of what would be computed
+        return self
 
     @property
     def coefficients(self) -> tuple[str, ...]:
@@ -145,7 +151,13 @@ class Fit:
 
     @functools.cached_property
     def _diagnostics(self) -> Diagnostics:
-        return diagnostics.diagnose(self.draws)
+        """Computed when first asked for, unless the run has looked at them; the time it takes is part of the fit's."""
+        phases = Phases(self.stats["seconds"])
+        with phases("diagnostics"):
+            found = diagnostics.diagnose(self.draws)
+        if self._made_here:
+            self.stats["seconds"].update(phases.seconds)
+        return found
 
     def summary(self) -> pd.DataFrame:
         """One line per parameter: posterior mean, sd and 94% interval, and how far to trust them.
@@ -171,7 +183,7 @@ class Fit:
         return pd.DataFrame(columns, index=pd.Index(self.parameters))
 
     def edpm(self, thin: int = 1, setup: bool = False) -> pd.Series[float]:
-        """Effective draws per minute of sampling; with `setup`, of everything before it as well.
+        """Effective draws per minute of sampling; with `setup`, of everything else but diagnostics as well.
 
         >>> from tallbayes.results.example import example
         >>> fit = example()
@@ -180,8 +192,9 @@ class Fit:
         """
         import pandas as pd
 
-        minutes = sum(self.stats["seconds"].values()) / 60 if setup else self.minutes
-        values = diagnostics.edpm(self.draws, minutes, thin)
+        before = sum(spent for phase, spent in self.stats["seconds"].items() if phase != "diagnostics")
+        minutes = before / 60 if setup else self.minutes
+        values = self._diagnostics.ess_bulk / minutes if thin == 1 else diagnostics.edpm(self.draws, minutes, thin)
         return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
@@ -198,7 +211,12 @@ class Fit:
 
     def _problems(self) -> list[str]:
         """What is wrong with the draws."""
-        return [*self.stats["doubts"], *diagnostics.problems(self.draws, self.parameters, self._diagnostics)]
+        found = self._diagnostics
+        said = diagnostics.problems(self.draws, self.parameters, found)
+        if said and (budget := self.stats.get("budget")):
+            made = self.posterior.sizes["draw"], self.posterior.sizes["chain"]
+            said.append(diagnostics.cut_short(found, self.parameters, *made, budget))
+        return [*self.stats["doubts"], *said]
 
     @property
     def converged(self) -> bool:

@@ -41,14 +41,17 @@ FORMATS = {"R-hat": ".3f", "MC error": ".2g", "mean outcome": ".3g", "ESS/min": 
 PHASES = {
     "compile": "compiling the loops, once a machine",
     "design": "reading the data and making the design matrix",
+    "shards": "dealing the rows to shards",
     "mode": "finding the posterior mode",
     "surrogate": "making the surrogate",
     "warmup": "tuning and settling",
     "sampling": "drawing",
+    "diagnostics": "judging the draws: whether they are enough, and what they are worth",
     "combining": "combining the draws of shards",
     "checking": "holding the approximation against all rows",
     "effects": "computing effects of variables",
     "calibration": "holding predictions against outcomes",
+    "other": "all else, such as putting the draws of all chains together",
 }
 
 

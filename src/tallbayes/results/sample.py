@@ -37,15 +37,16 @@ def sample(
 def answer(model: Model, method: Method, request: Request) -> Fit:
     """The fit that was asked for, with what was warned of on the way."""
     phases = Phases(model.seconds)
-    with telling(request.progress), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        kernel = method.kernel(model, request.seed, phases)
-    for warning in caught:
-        if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    run = loop.run(kernel, request, phases)
-    found = model.result(run)
-    result = Fit.kinds[found.kind].of(found)
-    for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
-        result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
+    with phases("other"):  # what is in no phase of its own, so that all phases together are the time it took
+        with telling(request.progress), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            kernel = method.kernel(model, request.seed, phases)
+        for warning in caught:
+            if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        run = loop.run(kernel, request, phases)
+        found = model.result(run)
+        result = Fit.kinds[found.kind].of(found)
+        for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
+            result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
     return result

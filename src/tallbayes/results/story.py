@@ -40,9 +40,7 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
         "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
         "approximate": stats["approximation"].get("said", []),
         "chosen": [f"because {stats['why']}"] if stats["why"] else [],
-        "draws": [
-            f"{chains} chain{'s' if chains > 1 else ''} x {draws:,}" + (", interrupted" if stats["interrupted"] else "")
-        ],
+        "draws": [f"{chains} chain{'s' if chains > 1 else ''} x {draws:,}{_ended(stats)}"],
         "acceptance": [", ".join(f"{stage} {share:.3f}" for stage, share in stats["acceptance"].items())],
         "rows": [rows],
         "groups": [", ".join(filter(None, said))],
@@ -67,6 +65,13 @@ def touched(stats: dict[str, Any]) -> tuple[str, str]:
         return few(count), f"{count / held:,.1f} passes over {rows:,}"
     words = few(count) if count >= RARELY else f"fewer than {RARELY}" if count > 0 else "none"
     return words, f"of {rows:,}"
+
+
+def _ended(stats: dict[str, Any]) -> str:
+    """Why there are no more draws, where that was not their number; fits of earlier versions do not say."""
+    if stats["interrupted"]:
+        return ", interrupted"
+    return {"converged": ", until converged", "budget": ", where the budget ended"}.get(stats.get("stopped", ""), "")
 
 
 def _entry(title: str, sentences: list[str]) -> str:

@@ -27,6 +27,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.rows import threads
 from tallbayes.sampling.combine import SAID, Combined, combine
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams
+from tallbayes.sampling.request import NO_MORE
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class ConsensusKernel:
     exact = False
     name = "consensus"
     parts = ()
+    most_draws = NO_MORE  # they would not bring it closer to the posterior
 
     @property
     def warmup(self) -> int:

@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.sampling import mixing
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 FEWEST_DRAWS = 4  # a chain is split in two, and half a chain needs a variance
 R_HAT_LIMIT = 1.01
 ESS_LIMIT = 100  # per chain
+R_HAT_LACK = 1.4  # times the draws that are tried where chains disagree: how fast R-hat falls nobody knows
 
 
 class Diagnostics(NamedTuple):
@@ -118,20 +120,15 @@ def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None =
     if count < FEWEST_DRAWS:
         return [f"{count} draws a chain are too few to judge convergence; take at least 1,000"]
     found = found or diagnose(draws)
-    stuck, few = found.ess_bulk == 0, ESS_LIMIT * chains
+    (stuck, disagree, bulk, tail), few = _failing(found, chains), ESS_LIMIT * chains
     said = []
     if stuck.any():
         said.append(f"no chain ever moved {_several(names, stuck)}; its proposals are never accepted")
     for values, wrong, should in [
-        (found.r_hat, found.r_hat > R_HAT_LIMIT, f"chains disagree: r_hat should be at most {R_HAT_LIMIT}"),
-        (-found.ess_bulk, found.ess_bulk < few, f"few effective draws: bulk ESS should be at least {few:,}"),
-        (
-            -found.ess_tail,
-            found.ess_tail < few,
-            f"few draws in the tails: tail ESS should be at least {few:,}",
-        ),
+        (found.r_hat, disagree, f"chains disagree: r_hat should be at most {R_HAT_LIMIT}"),
+        (-found.ess_bulk, bulk, f"few effective draws: bulk ESS should be at least {few:,}"),
+        (-found.ess_tail, tail, f"few draws in the tails: tail ESS should be at least {few:,}"),
     ]:
-        wrong = wrong & ~stuck
         if wrong.any():
             worst = int(np.argmax(np.where(wrong, values, -np.inf)))
             said.append(
@@ -139,6 +136,52 @@ def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None =
                 f"({wrong.sum()} of {len(names)} parameters fail); draw more"
             )
     return said
+
+
+def lack(found: Diagnostics, chains: int) -> float:
+    """How many times as many draws it should take until there are no `problems`; 1 if there are none now.
+
+    That is by the parameter whose ESS is smallest, and infinite where one never moves or is not finite.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 500, 2))
+    >>> lack(diagnose(draws), chains=4)
+    1.0
+    >>> round(lack(diagnose(draws[:, :20]), chains=4))
+    9
+    """
+    stuck, disagree, bulk, tail = _failing(found, chains)
+    if stuck.any() or np.isnan(found.ess_bulk).any():
+        return float("inf")
+    least = min(np.min(ess, where=few, initial=np.inf) for ess, few in ((found.ess_bulk, bulk), (found.ess_tail, tail)))
+    return max(1.0, float(ESS_LIMIT * chains / least), R_HAT_LACK if disagree.any() else 1.0)
+
+
+def cut_short(found: Diagnostics, names: Sequence[str], draws: int, chains: int, budget: str) -> str:
+    """What to do about `problems` of a run that a budget has ended after so many draws of so many chains.
+
+    >>> few = diagnose(np.random.default_rng(0).normal(size=(4, 50, 1)).cumsum(axis=1))
+    >>> cut_short(few, ["fico"], draws=50, chains=4, budget="50 draws a chain")
+    "stopped at the budget of 50 draws a chain: by its bulk ESS, 'fico' would need some 2,300 a chain; give draws=2300"
+    """
+    times, said = lack(found, chains), f"stopped at the budget of {budget}: "
+    if not np.isfinite(times):
+        return f"{said}more draws would hardly help; look at the data and the prior"
+    needed = np.ceil(times * draws)
+    digit = 10.0 ** max(0, np.floor(np.log10(needed)) - 1)
+    needed = int(np.ceil(needed / digit) * digit)
+    kind = "bulk" if found.ess_bulk.min() <= found.ess_tail.min() else "tail"
+    ess = found.ess_bulk if kind == "bulk" else found.ess_tail
+    if ess.min() < ESS_LIMIT * chains:
+        name = names[int(ess.argmin())]
+        return f"{said}by its {kind} ESS, {name!r} would need some {needed:,} a chain; give draws={needed}"
+    name = names[int(np.nanargmax(found.r_hat))]
+    return f"{said}chains still differ in {name!r}; give draws={needed}, and a longer warmup"
+
+
+def _failing(found: Diagnostics, chains: int) -> tuple[Flags, Flags, Flags, Flags]:
+    """Parameters that no chain ever moved, and of the others those that fail by R-hat, by bulk and by tail ESS."""
+    stuck, few = found.ess_bulk == 0, ESS_LIMIT * chains
+    return stuck, ~stuck & (found.r_hat > R_HAT_LIMIT), ~stuck & (found.ess_bulk < few), ~stuck & (found.ess_tail < few)
 
 
 def _several(names: Sequence[str], which: NDArray[np.bool_]) -> str:

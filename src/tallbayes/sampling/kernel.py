@@ -121,6 +121,10 @@ class Kernel(Protocol):
         """Draws for tuning and settling, unless a number is given."""
 
     @property
+    def most_draws(self) -> int:
+        """Draws a chain that it may make until the fit has converged, unless a number is given."""
+
+    @property
     def touched(self) -> tuple[int, int]:
         """Rows of the full data and of the surrogate that were touched so far."""
 

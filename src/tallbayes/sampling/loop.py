@@ -1,4 +1,4 @@
-"""The only sampling loop: seeds, chains, warm-up, progress, and when to stop.
+"""The only sampling loop: seeds, chains, warm-up and progress; `stopping.py` says when there are enough draws.
 
 Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, and a stop is
 noticed. The draws depend on the seed alone: not on how the steps are split into calls, and not on any clock.
@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
-from tallbayes.sampling import diagnostics
+from tallbayes.sampling.diagnostics import Diagnostics
 from tallbayes.sampling.kernel import Draws, Kernel, Path, Streams
 from tallbayes.sampling.request import Request
 from tallbayes.sampling.seeds import seeds
+from tallbayes.sampling.stopping import INTERRUPTED, Look, rule_for
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 CALL_SECONDS = 0.2
-FIRST_LOOK = 200  # draws a chain before ESS is first looked at; then whenever there are a quarter more
-MOST_DRAWS = 1_000_000  # a chain, where only an ESS was asked for
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,19 @@ class Run:
     moved: float  # share of updates in which a chain moved
     rows_per_draw: float
     surrogate_rows_per_draw: float
-    interrupted: bool
+    last: Look  # that ended it
     seed: int | None
     phases: Phases
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it."""
+        return self.last.stopped == INTERRUPTED
+
+    @property
+    def diagnostics(self) -> Diagnostics | None:
+        """Of what the model has watched, if it was looked at after the last draw."""
+        return self.last.found
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -68,6 +77,8 @@ class Run:
             "distinct_rows": model.rows.size,
             **kernel.facts(),
             "seed": self.seed,
+            "stopped": self.last.stopped,
+            "budget": self.last.budget,
             "interrupted": self.interrupted,
             "warnings": [],
             "doubts": [],
@@ -76,12 +87,12 @@ class Run:
 
 
 def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
-    """Warm up, freeze, and draw until there are enough draws a chain, or every coefficient has enough effective ones.
+    """Warm up, freeze, and draw until the rule that was asked for says that there are enough draws.
 
     Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises.
     """
-    root, chains, target_ess = seeds(request.seed)[2], request.chains, request.target_ess
-    rng, most = Streams.spawn(root, chains), request.draws or MOST_DRAWS
+    root, chains = seeds(request.seed)[2], request.chains
+    rng = Streams.spawn(root, chains)
     warmup = kernel.warmup if request.warmup is None else request.warmup
     with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:
         loop = _Loop(rng, stop, bar)
@@ -90,29 +101,26 @@ def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
             loop.begin("warm-up", warmup * len(kernel.kernels))
             kernel, state = kernel.tune(state, warmup, loop.advance)
         before = kernel.touched
-        loop.begin("draws", most)
         parts: list[Draws] = []
-        # No coefficient can have the ESS that was asked for before there are about as many draws.
-        made, look = 0, min(most, max(FIRST_LOOK, int((target_ess or 0) / chains)))
-        shown = _NowAndThen()
-        while made < most:
+        rule = rule_for(request, kernel)
+        made, look = 0, Look(rule.first)
+        loop.begin("draws", rule.total or look.goal)
+        while not look.stopped:
             with phases("sampling"):
-                state, part = loop.advance(kernel, state, look - made, stoppable=True)
+                state, part = loop.advance(kernel, state, look.goal - made, stoppable=True)
             parts.append(part)
             made += len(part.theta)
             if stop.is_set():
+                look = Look(made, stopped=INTERRUPTED)
                 break
-            if target_ess or (request.progress and shown.due()):
-                ess = float(np.min(diagnostics.ess(kernel.model.watched(_joined(parts, "theta").swapaxes(0, 1)))))
-                loop.note(f"ESS {ess:,.0f}")
-                shown.done()
-                if target_ess and ess >= target_ess:
-                    break
-            look = min(most, made + max(1, made // 4))
+            with phases("diagnostics"):
+                rows = sum(kernel.touched) - sum(before)
+                look = rule.look(lambda: kernel.model.watched(_joined(parts).theta.swapaxes(0, 1)), made, rows)
+            loop.aim(rule.total or look.goal, look.note)
     if made == 0:
         raise KeyboardInterrupt
     full, surrogate = (now - then for now, then in zip(kernel.touched, before, strict=True))
-    path = Path(*(_joined(parts, name).swapaxes(0, 1) for name in Path._fields))
+    path = Path(*(getattr(_joined(parts), name).swapaxes(0, 1) for name in Path._fields))
     found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)
     return Run(
         kernel,
@@ -122,7 +130,7 @@ def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
         sum(int(part.accepted.sum()) for part in parts) / sum(part.accepted.size for part in parts),
         full / (made * chains),
         surrogate / (made * chains),
-        stop.is_set(),
+        look,
         request.seed,
         phases,
     )
@@ -144,9 +152,12 @@ class _Loop:
         if self.bar is not None:
             self.task = self.bar.add_task(phase, total=total, facts="")
 
-    def note(self, text: str) -> None:
-        """Show a fact behind the bar."""
-        self.facts["ess"] = text
+    def aim(self, total: int, note: str) -> None:
+        """Show how many draws there are to be now, and what was found on the way."""
+        if note:
+            self.facts["ess"] = note
+        if self.bar is not None:
+            self.bar.update(self.task, total=total, facts="  ".join(self.facts.values()))
 
     def advance(
         self, kernel: Kernel, state: Any, steps: int, *, stoppable: bool = False, streams: Streams | None = None
@@ -176,25 +187,11 @@ class _Loop:
         )
 
 
-class _NowAndThen:
-    """When to do something that is only for show: not in the first second, and never for long."""
-
-    def __init__(self) -> None:
-        self._asked, self._next = 0.0, time.perf_counter() + 1.0
-
-    def due(self) -> bool:
-        """Whether it is time."""
-        self._asked = time.perf_counter()
-        return self._asked >= self._next
-
-    def done(self) -> None:
-        """It is done; the next time is when ten times as long has passed as it took."""
-        now = time.perf_counter()
-        self._next = now + max(1.0, 10 * (now - self._asked))
-
-
-def _joined(parts: list[Draws], name: str) -> Array:
-    return np.concatenate([getattr(part, name) for part in parts])
+def _joined(parts: list[Draws]) -> Draws:
+    """All draws in one; the list has nothing else from then on, so that they are not kept twice."""
+    if len(parts) > 1:
+        parts[:] = [Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))]
+    return parts[0]
 
 
 def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:

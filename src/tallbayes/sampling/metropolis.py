@@ -24,6 +24,7 @@ from tallbayes.models.likelihood import Follower
 from tallbayes.rows.track import Trail
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, decide, first_log_ratio
 from tallbayes.sampling.proposals import Proposal, Start
+from tallbayes.sampling.request import COSTLY
 from tallbayes.sampling.warmup import LONG, SHORT, best_steps, tune_steps
 
 Array = NDArray[np.float64]
@@ -51,6 +52,7 @@ class MetropolisKernel:
     exact = True
     name = "mh"
     parts = ()
+    most_draws = COSTLY
 
     @property
     def kernels(self) -> tuple[MetropolisKernel]:

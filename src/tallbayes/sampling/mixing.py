@@ -26,12 +26,15 @@ but for the squares in the MCSE.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
+
+from tallbayes.rows import threads
 
 Array = NDArray[np.float64]
 
@@ -107,7 +110,8 @@ class Batch:
 def statistics(draws: Array, names: Sequence[str], at_once: int = AT_ONCE) -> list[Array]:
     """Statistics of `Batch` by name, an array each, for draws of the shape (chain, draw, parameter).
 
-    NaN for parameters with draws that are not finite. At most `at_once` draws are worked on at a time.
+    NaN for parameters with draws that are not finite. At most `at_once` draws are worked on at a time by a thread:
+    sorts and transforms release the interpreter lock, and no parameter's statistics depend on the others.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 500, 1_000))
     >>> r_hat, ess_tail = statistics(draws, ["r_hat", "ess_tail"])
@@ -117,15 +121,20 @@ def statistics(draws: Array, names: Sequence[str], at_once: int = AT_ONCE) -> li
     chains, count, parameters = draws.shape
     step = max(1, at_once // (chains * count))
     found = [np.full(parameters, np.nan) for _ in names]
-    for start in range(0, parameters, step):
+
+    def put(start: int) -> None:
         some = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0))
         good = np.flatnonzero(np.isfinite(some).all(axis=(1, 2)))
         if not good.size:
-            continue
+            return
         batch = Batch(some[good])
         with np.errstate(divide="ignore", invalid="ignore"):  # all halves may stand still: r_hat is then infinite
             for name, values in zip(names, found, strict=True):
                 values[start + good] = getattr(batch, name)
+
+    starts = range(0, parameters, step)
+    with ThreadPoolExecutor(max(1, min(len(starts), threads.count()))) as pool:
+        list(pool.map(put, starts))
     return found
 
 

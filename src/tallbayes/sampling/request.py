@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from tallbayes.sampling.options import check_whole
 from tallbayes.sampling.seeds import fresh_seed
 
-DRAWS = 1_000  # a chain, where neither a number nor an ESS is asked for
+# Draws a chain where neither a number nor an ESS is asked for: at least, and then until the fit has converged, but no
+# more than this, by what a draw of the kernel costs. NO_MORE: where more draws would not help, or hardly.
+DRAWS = 1_000
+CHEAP, COSTLY, NO_MORE = 20_000, 5_000, DRAWS
 
 
 @dataclass(frozen=True)
 class Request:
     """So many draws of so many chains, or until each parameter has `target_ess` effective draws.
 
+    With neither, a run goes on until it has converged (`stopping.py`).
+
     `warmup` None leaves its length to the kernel; without a seed, one is drawn at random.
 
     >>> Request(seed=1)
-    Request(draws=1000, chains=4, seed=1, target_ess=None, warmup=None, progress=True)
+    Request(draws=None, chains=4, seed=1, target_ess=None, warmup=None, progress=True)
     """
 
     draws: int | None = None
@@ -34,7 +39,5 @@ class Request:
         check_whole("seed", self.seed, 0)
         if self.target_ess is not None and not self.target_ess > 0:
             raise ValueError(f"target_ess must be a positive number, not {self.target_ess!r}")
-        if self.draws is None and self.target_ess is None:
-            object.__setattr__(self, "draws", DRAWS)
         if self.seed is None:
             object.__setattr__(self, "seed", fresh_seed())

@@ -31,6 +31,7 @@ from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.importance import POINTS, seen
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
+from tallbayes.sampling.request import NO_MORE
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, walk
 from tallbayes.sampling.warmup import LONG, settled
 
@@ -70,6 +71,7 @@ class SubsamplingKernel:
     name = "subsampling"
     parts = ()
     warmup = LONG
+    most_draws = NO_MORE  # they would not bring it closer to the posterior
 
     @property
     def kernels(self) -> tuple[SubsamplingKernel]:

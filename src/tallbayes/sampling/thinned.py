@@ -47,6 +47,7 @@ from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence
+from tallbayes.sampling.request import CHEAP
 from tallbayes.sampling.shape import draws
 from tallbayes.sampling.thinned_loop import (
     BAD_RATE,
@@ -102,6 +103,7 @@ class ThinnedKernel:
     name = "thinned"
     parts = ()
     warmup = WARMUP
+    most_draws = CHEAP
 
     @property
     def kernels(self) -> tuple[ThinnedKernel]:

@@ -43,6 +43,7 @@ from tallbayes.sampling.kernel import (
 )
 from tallbayes.sampling.metropolis import REFRESH
 from tallbayes.sampling.proposals import Proposal, Start
+from tallbayes.sampling.request import COSTLY
 from tallbayes.sampling.surrogate import Surrogate
 from tallbayes.sampling.warmup import LONG, SHORT, best_screened_steps, best_steps, tune_steps
 
@@ -72,6 +73,7 @@ class TwoStageKernel:
     exact = True
     name = "two-stage"
     parts = ()
+    most_draws = COSTLY
 
     @property
     def kernels(self) -> tuple[TwoStageKernel]:

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
+from tallbayes.sampling.request import NO_MORE
 from tallbayes.splines.model import MARS
 from tallbayes.splines.reversible_jump_loop import (
     BIRTH,
@@ -118,6 +119,7 @@ class ReversibleJumpKernel:
     why: str = ""
     exact = True
     parts = ()
+    most_draws = NO_MORE  # splines rarely meet, however long they run
 
     @property
     def name(self) -> str:
