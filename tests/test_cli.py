@@ -540,10 +540,12 @@ def test_formulas_without_quotes(calls):
 
 
 def test_a_text_outcome_is_refused_with_a_formula_that_works(frame, tmp_path):
-    frame.assign(y=np.where(frame["y"] == 1, "yes", "no")).to_csv(tmp_path / "data.csv", index=False)
+    frame.assign(y=np.where(frame["y"] == 1, "yes", np.where(frame["x"] > 0, "no", "maybe"))).to_csv(
+        tmp_path / "data.csv", index=False
+    )
     done = run("fit", tmp_path / "data.csv", "y ~ x", *FEW)
     assert done.exit_code == 1
-    left = re.search(r"for example (.*) ~ ", done.stderr)[1]
+    left = re.search(r"in the formula: (.*) ~ ", done.stderr)[1]
     assert left == "I(y == 'yes')"
     assert run("fit", tmp_path / "data.csv", f"{left} ~ x", *FEW).exit_code == 3  # few draws, but it was fitted
 

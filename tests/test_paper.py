@@ -14,6 +14,7 @@ from tallbayes.paper import bank, experiment, hierarchical, loans, mars
 from tallbayes.results import page
 from tallbayes.results.example import example
 from tallbayes.results.figure import make_figure
+from tallbayes.sampling.stopping import INTERRUPTED
 
 # Draws are few where a method is only shown, and in few shards; what is found hangs on the others.
 FEW_SHARDS = 3
@@ -179,7 +180,8 @@ def test_ctrl_c_ends_the_loop_over_methods(monkeypatch, early):
 
 def test_ctrl_c_ends_splines(monkeypatch):
     def sampled(kernel, request, phases):
-        return dataclasses.replace(real(kernel, request, phases), interrupted=True)
+        run = real(kernel, request, phases)
+        return dataclasses.replace(run, last=run.last._replace(stopped=INTERRUPTED))
 
     real = mars.sampled
     monkeypatch.setattr(mars, "sampled", sampled)

@@ -241,23 +241,6 @@ def test_few_parameters_spare_a_look_at_all(judged):
     assert len(made) > 1
 
 
-def test_diagnostics_that_are_asked_for_later_take_time_of_the_fit(tmp_path):
-    fit = tb.sample(MODEL, draws=50, **QUIET)
-    before = dict(fit.stats["seconds"])
-    fit.problems()
-    assert fit.stats["seconds"]["diagnostics"] > before["diagnostics"]
-    after = dict(fit.stats["seconds"])
-    assert {name: spent for name, spent in after.items() if name != "diagnostics"} == {
-        name: spent for name, spent in before.items() if name != "diagnostics"
-    }
-    repr(fit)
-    assert fit.stats["seconds"] == after
-    fit.save(tmp_path / "fit.nc")
-    loaded = tb.load(tmp_path / "fit.nc")
-    assert loaded.converged == fit.converged
-    assert loaded.stats["seconds"] == after  # a file says how long the run took
-
-
 # --- stopping early, and progress ---
 
 

@@ -235,6 +235,7 @@ class GLM:
         if keep.size < y.size or group is not None:
             columns = columns.take(keep)
         self.rows: RowsAtHand = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
+        vars(self).pop("moments", None)  # of columns that were left out since
         self.prior = Prior.of(prior, self.coefficients, self.moments)
 
     @cached_property

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.sources import rereadable
-from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.results.datasets import Given, dataset, sizes
@@ -89,7 +88,6 @@ class Fit:
         self.has_offset = has_offset or offset is not None
         self.prior = prior or {}
         self._calibration = calibration
-        self._made_here = False  # by a run, and not read from a file
 
     @classmethod
     def of(cls, result: Result) -> Self:
@@ -101,7 +99,6 @@ class Fit:
         known = {name: (axes, values) for name, values in result.sample_stats.items()}
         draws: dict[str, Given] = {"posterior": (variables, index | coordinates), "sample_stats": (known, index)}
         self = cls(**draws, stats=result.stats, **result.others)
-        self._made_here = True
         if result.diagnostics is not None:
             self._diagnostics = result.diagnostics  # takes the place of what would be computed
         return self
@@ -151,13 +148,8 @@ class Fit:
 
     @functools.cached_property
     def _diagnostics(self) -> Diagnostics:
-        """Computed when first asked for, unless the run has looked at them; the time it takes is part of the fit's."""
-        phases = Phases(self.stats["seconds"])
-        with phases("diagnostics"):
-            found = diagnostics.diagnose(self.draws)
-        if self._made_here:
-            self.stats["seconds"].update(phases.seconds)
-        return found
+        """Computed when first asked for, unless the run has looked at them."""
+        return diagnostics.diagnose(self.draws)
 
     def summary(self) -> pd.DataFrame:
         """One line per parameter: posterior mean, sd and 94% interval, and how far to trust them.
