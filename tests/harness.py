@@ -21,8 +21,9 @@ import numpy as np
 from entries import applied, remainders
 from scipy import optimize, stats
 
+from tallbayes.models.cautions import SeparationWarning
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import Mode, SeparationWarning, find_mode
+from tallbayes.models.mode import Mode, find_mode
 from tallbayes.models.priors import Normal
 from tallbayes.rows import passes
 from tallbayes.rows.arrays import Arrays

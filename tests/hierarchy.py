@@ -31,7 +31,7 @@ from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare, new_lo
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_loop import LIMIT, RADIUS
 from tallbayes.groups.thinned_setup import expand
-from tallbayes.models.mode import SeparationWarning
+from tallbayes.models.cautions import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.sampling import thinned_loop
 from tallbayes.sampling.kernel import Streams

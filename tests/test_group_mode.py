@@ -17,7 +17,8 @@ from tallbayes.groups.mode import CLOSE, STAYS, GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.result import group_facts
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
-from tallbayes.models.mode import PILOT_ROWS, SeparationWarning
+from tallbayes.models.cautions import SeparationWarning
+from tallbayes.models.mode import PILOT_ROWS
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows

@@ -42,7 +42,7 @@ from tallbayes.groups.thinned_loop import (
     Place,
     Work,
 )
-from tallbayes.models.mode import SeparationWarning
+from tallbayes.models.cautions import SeparationWarning
 from tallbayes.rows import passes, threads
 from tallbayes.sampling import shape
 from tallbayes.sampling.kernel import Streams

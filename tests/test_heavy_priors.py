@@ -23,9 +23,10 @@ import tallbayes as tb
 from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
+from tallbayes.models.cautions import TailWarning
 from tallbayes.models.flat import flat_directions, pivots_of
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import TailWarning, find_mode
+from tallbayes.models.mode import find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import passes
 from tallbayes.rows.tasks import Derivatives

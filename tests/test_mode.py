@@ -9,8 +9,9 @@ from scipy.optimize import linprog, minimize
 from scipy.special import expit
 
 from tallbayes.families import Bernoulli, Binomial, Poisson
+from tallbayes.models.cautions import PriorWarning, SeparationWarning
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import CONVERGED, PILOT_ROWS, PriorWarning, SeparationWarning, find_mode
+from tallbayes.models.mode import CONVERGED, PILOT_ROWS, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows.tasks import LogLikelihoodDerivatives
 

@@ -12,7 +12,8 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data.formula import Formula
-from tallbayes.models.mode import PriorWarning, SeparationWarning, find_mode
+from tallbayes.models.cautions import PriorWarning, SeparationWarning
+from tallbayes.models.mode import find_mode
 
 QUIET = {"seed": 1, "progress": False}
 OTHERS = ("age", "job", "marital", "education", "housing", "contact", "day_of_week", "campaign", "pdays", "previous")

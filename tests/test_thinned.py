@@ -16,8 +16,8 @@ from scipy import stats
 
 from tallbayes.families import Bernoulli, Poisson
 from tallbayes.families.compiled import compiled
+from tallbayes.models.cautions import SeparationWarning
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import SeparationWarning
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import passes, remainders, threads
 from tallbayes.rows.remainders import Remainders

@@ -9,8 +9,9 @@ from tallbayes.fit import fit
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
+from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import PriorWarning, SeparationWarning, TailWarning, find_mode
+from tallbayes.models.mode import find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.file import load

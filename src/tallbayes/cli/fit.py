@@ -126,7 +126,7 @@ def fit_command(
         check_page(report)
 
     from tallbayes.fit import fit
-    from tallbayes.models.mode import SeparationWarning, TailWarning
+    from tallbayes.models.cautions import SeparationWarning, TailWarning
 
     method = _method(options.pop("method"), {name: options.pop(name) for name in METHOD_OPTIONS})
 

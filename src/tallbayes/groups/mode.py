@@ -16,19 +16,10 @@ from numpy.typing import NDArray
 
 from tallbayes.groups.arrow import Arrow, Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
+from tallbayes.models.cautions import warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
-from tallbayes.models.mode import (
-    NEGLIGIBLE,
-    Climb,
-    Mode,
-    climb,
-    heavy_directions,
-    require_top,
-    warn_of_pull,
-    warn_of_separation,
-    with_pilot,
-)
+from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, with_pilot
 from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 

@@ -18,7 +18,7 @@ from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_setup import Outlook, expand
-from tallbayes.models.mode import warn_of_heavy_priors
+from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.sampling.consensus import ConsensusKernel
 from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.options import check_choice

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.models.cautions import TailWarning, warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import COLLINEAR, refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
@@ -32,47 +33,11 @@ from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
-WALK = 25  # Newton steps after which a coefficient that still moves has no maximum
-STILL, ENDLESS = 0.01, 0.2  # moves of the largest linear predictor: none, and one that goes on
-LITTLE = 1e-6  # gain in log-likelihood too small to walk for, and still far larger than rounding errors of 10^8 rows
-FLAT = 1e-9  # share of a direction's curvature at zero below which rounding decides where it points
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 PILOT_ROWS = 15_000
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
 MANY_STARTS = 5  # those with which all combinations of two coefficients are found
-PULLED = 0.5  # standard errors by which a prior may move a coefficient without a word
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
-
-
-class SeparationWarning(UserWarning):
-    """The data alone puts no finite value on a coefficient; the prior decides."""
-
-
-class TailWarning(UserWarning):
-    """A Student-t prior gives the posterior tails or modes that this sampler cannot be trusted to visit."""
-
-
-class PriorWarning(UserWarning):
-    """A prior moves a coefficient by more than half a standard error of what the data alone say."""
-
-
-def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, method: str) -> None:
-    """Warn that a method has no proposals for flat directions (p, f) under Student-t priors, or for further modes."""
-    if flat.size:
-        names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
-        warnings.warn(
-            f"the data put no finite value on {names}, and the Student-t prior has long tails there, which method "
-            f"{method!r} may take forever to visit: these intervals cannot be vouched for; use method='thinned'",
-            TailWarning,
-            stacklevel=3,
-        )
-    if modes > 1:
-        warnings.warn(
-            f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which "
-            f"method {method!r} may never move: how much each weighs cannot be vouched for",
-            TailWarning,
-            stacklevel=3,
-        )
 
 
 @dataclass(frozen=True)
@@ -297,78 +262,3 @@ def require_top(top: Climb) -> None:
     """Raise if a climb did not end at the top."""
     if not top.converged:
         raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
-
-
-def warn_of_separation(
-    coefficients: Sequence[str],
-    derivatives: Callable[[Array], Derivatives],
-    top: Climb,
-    largest: Array,
-    start: Derivatives,
-) -> list[str]:
-    """Warn of coefficients that the likelihood alone would send to infinity, and return their names.
-
-    Newton's method goes on from the mode without the prior. A finite maximum is soon reached: steps get short. On the
-    way to infinity each step moves the linear predictor of the rows that matter by about one, for ever less gain. That
-    is seen long before the gain drowns in rounding errors, after which steps say nothing.
-    """
-    theta, here, before = top.theta, top.here, np.inf
-    weightless = FLAT * _spectrum(start)[1][0]
-    for _ in range(WALK):
-        scale, values, vectors = _spectrum(here)
-        slope = vectors.T @ (scale * here.gradient[0])
-        step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
-        move = (np.abs(step) * largest).max()
-        if move < STILL:
-            return []
-        if step @ here.gradient[0] < LITTLE and move > 0.8 * before:
-            break
-        if values[0] < weightless:
-            step = scale * vectors[:, 0]
-            step /= (np.abs(step) * largest).max()
-            break
-        part, before = 1.0, move
-        while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
-            part /= 4
-        if found.value[0] < here.value[0]:  # as high as rounding lets us get
-            break
-        theta, here = theta + part * step, found
-    endless = np.abs(step) * largest > ENDLESS
-    separated = [name for name, goes_on in zip(coefficients, endless, strict=True) if goes_on]
-    for name in separated:
-        warnings.warn(
-            f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
-            "one of its levels has only zeros or only ones); its posterior rests on the prior",
-            SeparationWarning,
-            stacklevel=3,
-        )
-    return separated
-
-
-def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, separated: Sequence[str]) -> None:
-    """Warn where the prior moves coefficients far from where the data alone would have them.
-
-    At the mode the likelihood climbs as steeply as the prior falls; one Newton step without the prior says how far away
-    its maximum is. Coefficients for which it has none have been warned of.
-    """
-    scale = 1 / np.sqrt(np.diag(curvature))
-    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
-    inverse = (vectors / np.maximum(values, COLLINEAR)) @ vectors.T
-    moved = np.abs(inverse @ (scale * pull)) / np.sqrt(np.diag(inverse))
-    far = [j for j in np.argsort(-moved) if moved[j] > PULLED and coefficients[j] not in separated]
-    if far:
-        shown = ", ".join(f"{coefficients[j]!r} by {moved[j]:.1f}" for j in far[:5])
-        more = f" and {len(far) - 5} more by over {PULLED}" if len(far) > 5 else ""
-        warnings.warn(
-            f"the prior moves {shown}{more} standard errors away from what the data alone say; if that is not meant, "
-            "give wider priors, or none: the defaults follow each column's scale",
-            PriorWarning,
-            stacklevel=3,
-        )
-
-
-def _spectrum(here: Derivatives) -> tuple[Array, Array, Array]:
-    """What gives the curvature a unit diagonal, and its eigenvalues (ascending) and eigenvectors then."""
-    scale = 1 / np.sqrt(np.diag(here.curvature[0]))
-    values, vectors = np.linalg.eigh(here.curvature[0] * np.outer(scale, scale))
-    return scale, values, vectors

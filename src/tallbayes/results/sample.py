@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from tallbayes.data.timing import Phases, telling
-from tallbayes.models.mode import PriorWarning, SeparationWarning, TailWarning
+from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit
 from tallbayes.sampling import loop

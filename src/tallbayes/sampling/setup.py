@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
+from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import Mode, find_mode, warn_of_heavy_priors
+from tallbayes.models.mode import Mode, find_mode
 from tallbayes.models.model import Model
 from tallbayes.rows import threads
 from tallbayes.rows.sharding import Shard, deal

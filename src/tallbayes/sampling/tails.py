@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.models.mode import TailWarning
+from tallbayes.models.cautions import TailWarning
 from tallbayes.models.priors import Prior
 from tallbayes.sampling import shape as shapes
 
