@@ -35,7 +35,7 @@ def fits():
         "splines": tb.sample(
             tb.MARS("y ~ x + z", frame[:1_000]), draws=40, warmup=60, chains=2, seed=1, progress=False
         ),
-        "many": group_example(700),
+        "many": group_example(700, draws=60),
         "stuck": example(draws=40),
     }
 
