@@ -127,8 +127,8 @@ def test_what_a_page_says(pages):
     assert "x and z together." in said["splines"] or "bases" in said["splines"]
     assert "of 700; fit.summary() has them all" in said["many"]
     assert "Of 703 parameters, the 3 with the fewest effective draws:" in said["many"]
-    assert "Of 703 parameters, the 2 with fewest effective draws:" in said["many"]
-    assert "do not trust the numbers" in said["stuck"]
+    assert "Of 703 parameters, the 2 with the fewest effective draws:" in said["many"]
+    assert "Do not trust the numbers" in said["stuck"]
     assert "draws=1,000 instead of 40" in said["stuck"]
 
 
