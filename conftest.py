@@ -61,10 +61,14 @@ def pytest_configure(config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_panels(request, monkeypatch) -> None:
-    """Reports in examples of the documentation have fewer panels: each costs time, and all are alike."""
+def examples(request, monkeypatch, tmp_path_factory) -> None:
+    """Examples of the documentation write into a folder of their own.
+
+    Their reports have fewer panels: each costs time, and all are alike.
+    """
     if request.path.suffix == ".md":
         from tallbayes.results import report
 
+        monkeypatch.chdir(tmp_path_factory.mktemp("examples"))
         monkeypatch.setattr(report, "MOST_PANELS", 3)
         monkeypatch.setattr(report, "MOST_TRACES", 2)

@@ -8,7 +8,7 @@ RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 INTRODUCTION = """# Benchmarks
 
 What the benchmarks printed, unedited: each with the command that runs it, the date and the machine. Timings vary by
-some 20% from run to run, so compare numbers within a run. `make bench` runs all but the peers, and renews this page.
+about 20% from run to run, so compare numbers within a run. `make bench` runs all but the peers, and renews this page.
 
 """
 

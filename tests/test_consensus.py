@@ -286,7 +286,7 @@ def test_the_summary_says_what_is_approximate():
     told = repr(fit)
     assert "consensus Monte Carlo, approximate" in told
     assert "4 shards; their draws are averaged" in told
-    assert "held against all rows" in told
+    assert "checked against all rows" in told
     assert {"shards", "combining"} <= fit.stats["seconds"].keys()
     assert fit.stats["approximation"]["shift"].keys() == set(fit.parameters)
 

@@ -158,8 +158,8 @@ def test_each_problem_names_the_worst_parameter(noise):
     said = problems(slow, names)
     assert [sentence.split(":")[0] for sentence in said] == [
         "chains disagree",
-        "few effective draws",
-        "few draws in the tails",
+        "too few effective draws",
+        "too few effective draws in the tails",
     ]
     assert all("for 'c' (2 of 3 parameters fail)" in sentence for sentence in said)
 

@@ -448,7 +448,7 @@ def test_separation_is_told_of_coefficients_but_not_of_groups():
         warnings.simplefilter("error")
         found(Hierarchical.from_arrays(np.column_stack([np.ones(n), rare]), y, codes, **given))
     y[rare > 0] = 0.0
-    with pytest.warns(SeparationWarning, match="no finite value on the coefficient of 'x1'"):
+    with pytest.warns(SeparationWarning, match="no finite estimate of the coefficient of 'x1'"):
         found(Hierarchical.from_arrays(np.column_stack([np.ones(n), rare]), y, codes, **given))
 
 

@@ -1,5 +1,7 @@
 """A newcomer's path: what the README says to type, typed."""
 
+import doctest
+import json
 import os
 import re
 import subprocess
@@ -13,31 +15,80 @@ import tallbayes as tb
 README = Path(__file__).parent.parent / "README.md"
 BIN = Path(sys.executable).parent
 SECONDS = 300
+PATH = "Your own CSV"
+
+
+def blocks(heading, language):
+    """The blocks of a language under a heading."""
+    under = README.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", under, re.DOTALL)
 
 
 def commands(heading):
     """The lines of the shell under a heading."""
-    under = README.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return [line for block in re.findall(r"```sh\n(.*?)```", under, re.DOTALL) for line in block.splitlines()]
+    return [line for block in blocks(heading, "sh") for line in block.splitlines()]
 
 
-def test_from_nothing_to_a_report(tmp_path):
-    *install, simulate, fit = commands("Your own CSV in five minutes")
-    assert install == ["python3 -m venv env", ". env/bin/activate", "pip install ."]  # make does as much in a clone
-    typed = [simulate, fit]
-    assert [line.split()[:2] for line in typed] == [["tallbayes", "simulate"], ["tallbayes", "fit"]]
+def make_files():
+    """Run the first block of Python of the path, which writes raw data into the current folder."""
+    names = {}
+    for example in doctest.DocTestParser().get_examples(blocks(PATH, "python")[0]):
+        exec(example.source, names)
+
+
+def type_in(line, folder):
+    """Run a line of the shell."""
     surroundings = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    for line in typed:
-        done = subprocess.run(
-            line, shell=True, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=SECONDS
-        )
-        assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["fit.html", "fit.nc", "my.csv"]
-    found = tb.load(tmp_path / "fit.nc")
+    done = subprocess.run(
+        line, shell=True, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_installing():
+    assert commands("Install") == ["python3 -m venv env", ". env/bin/activate", "pip install ."]  # make does as much
+
+
+def test_from_a_raw_file_to_report_predictions_and_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_files()
+    raw = pd.read_csv("customers.csv")
+    assert set(raw["bought"]) == {"yes", "no"}
+    assert raw["income"].isna().any()
+    assert raw["income"].mean() > 10_000  # in dollars
+
+    fit, predict, summary = typed = commands(PATH)
+    assert [line.split()[:2] for line in typed] == [["tallbayes", name] for name in ("fit", "predict", "summary")]
+    for line in (fit, predict, summary, fit):  # it can be repeated
+        said = type_in(line, tmp_path).stdout
+    made = ["customers.csv", "fit.html", "fit.json", "fit.nc", "new.csv", "predictions.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == made
+
+    complete = raw.dropna()
+    assert "no problems found" in said
+    assert f"{len(raw) - len(complete)} rows left out for missing values" in said
+    found = tb.load("fit.nc")
     assert found.converged
-    assert found.coefficients[:3] == ("Intercept", "fico", "dti")
-    assert len(found.predict(pd.read_csv(tmp_path / "my.csv").head(5))) == 5
-    assert "Did it converge?" in (tmp_path / "fit.html").read_text("utf-8")
+    assert found.coefficients[:3] == ("Intercept", "age", "income")
+    page = Path("fit.html").read_text("utf-8")
+    assert "Did it converge?" in page
+    assert "bought = 1 where it is &#x27;yes&#x27;" in page
+
+    known = json.loads(Path("fit.json").read_text("utf-8"))
+    assert known["converged"] is True
+    assert known["problems"] == []
+    assert known["told"] == found.stats["told"]
+    assert known["rows"] == len(complete)
+    truth = {"age": 0.04, "income": -1e-5, "region[T.south]": 0.5}
+    for name, value in truth.items():
+        one = known["parameters"][name]
+        assert abs(one["mean"] - value) < 4 * one["sd"]
+
+    new, predictions = pd.read_csv("new.csv"), pd.read_csv("predictions.csv")
+    assert list(predictions) == [*new, "mean", "eti94_lb", "eti94_ub"]
+    pd.testing.assert_frame_equal(predictions[list(new)], new, check_dtype=False)
+    pd.testing.assert_frame_equal(predictions[["mean", "eti94_lb", "eti94_ub"]], found.predict(new))
 
 
 def test_the_first_commands_are_targets():
@@ -47,6 +98,7 @@ def test_the_first_commands_are_targets():
         assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE)
 
 
-def test_pictures_are_there():
-    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README.read_text("utf-8")):
-        assert (README.parent / path).is_file()
+def test_pictures_and_pages_are_there():
+    text = README.read_text("utf-8")
+    for path in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (README.parent / path).is_file(), path

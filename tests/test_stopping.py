@@ -62,7 +62,7 @@ def chains(kind: str, phi: float, count: int, draws: int) -> np.ndarray:
 @pytest.mark.parametrize("phi", [0.0, 0.7, 0.9])
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("draws", [100, 400, 2_000])
-def test_nothing_lacks_where_nothing_speaks_against_the_draws(kind, phi, count, draws):
+def test_nothing_lacks_where_there_are_no_problems(kind, phi, count, draws):
     found = chains(kind, phi, count, draws)
     assert (lack(diagnose(found), count) == 1) == (problems(found, ["a", "b", "c"]) == [])
 
@@ -157,8 +157,8 @@ def test_the_budget_of_draws_is_told(monkeypatch):
     assert fit.stats["stopped"] == "budget"
     assert "4 chains x 1,100, where the budget ended" in repr(fit)
     found = re.fullmatch(
-        r"stopped at the budget of 1,100 draws a chain: by its (bulk|tail) ESS, '\w+' would need some "
-        r"([\d,]+) a chain; give draws=(\d+)",
+        r"stopped at the budget of 1,100 draws a chain: by its (bulk|tail) ESS, '\w+' needs about "
+        r"([\d,]+) a chain; set draws=(\d+)",
         fit.problems()[-1],
     )
     assert found is not None
@@ -191,7 +191,7 @@ def test_what_more_draws_cannot_mend():
     apart = apart._replace(ess_bulk=apart.ess_bulk + 400, ess_tail=apart.ess_tail + 400)
     names = ["a", "b", "c"]
     assert "would hardly help" in diagnostics.cut_short(stuck, names, 500, 4, "500 draws a chain")
-    assert "differ in 'b'; give draws=700," in diagnostics.cut_short(apart, names, 500, 4, "500 draws a chain")
+    assert "disagree on 'b'; set draws=700," in diagnostics.cut_short(apart, names, 500, 4, "500 draws a chain")
 
 
 # --- diagnostics are computed once ---

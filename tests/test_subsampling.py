@@ -322,7 +322,7 @@ def test_the_summary_says_what_is_approximate():
     told = repr(fit)
     assert "subsampling Metropolis-Hastings, approximate" in told
     assert "with a variance of" in told
-    assert "held against all rows" in told
+    assert "checked against all rows" in told
     assert fit.sample_stats["log_likelihood_variance"].shape == (4, 300)
     assert not fit.stats["exact"]
 

@@ -55,8 +55,8 @@ class Commands(click.Group):
 def main() -> None:
     """Exact Bayesian regression on millions of rows.
 
-    A Markov chain looks at a handful of rows a draw, or at all rows for those proposals only that a cheap
-    surrogate lets pass. Either way the posterior is that of the full data, at a fraction of its cost.
+    Each draw looks at a handful of rows, chosen so that the posterior is still that of all of them. Where that does
+    not pay, all rows decide on what a cheap surrogate lets pass. Either way the result is exact.
 
     \b
     A first session:

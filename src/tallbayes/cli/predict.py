@@ -25,19 +25,18 @@ INTERVAL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option("--out", type=OUT, metavar="FILE", help="A name in .parquet or .csv.  [default: CSV to stdout]")
 @FORCE
 @click.option("--interval", type=INTERVAL, default=0.94, show_default=True, help="Probability of the interval.")
-@whole("--draws", 1, "Evenly spaced draws of the posterior that predict.", default=300)
-@whole("--seed", 0, "Of the effects of groups that the fit has not seen.", default=0)
-@click.option("--keep", multiple=True, metavar="COLUMN", help="Of the data, to stand beside; may be repeated.")
+@whole("--draws", 1, "Posterior draws to average over, evenly spaced.", default=300)
+@whole("--seed", 0, "Seed for the effects of groups that the fit has not seen.", default=0)
+@click.option("--keep", multiple=True, metavar="COLUMN", help="Column of the data to keep; may be repeated.")
 @click.option("--keep-all", is_flag=True, help="Keep all columns of the data.")
 def predict_command(
     fit: Path, data: str, out: Path | None, force: bool, keep: tuple[str, ...], keep_all: bool, **options: Any
 ) -> None:
-    """Predict the outcomes of new rows by a saved fit.
+    """Predict the outcomes of new rows with a saved fit.
 
-    DATA is a CSV or Parquet file, or a quoted pattern for many; it needs the columns on the right of the formula
-    alone. The output has a line for each row, in their order: the columns that are kept, the posterior mean of the
-    expected outcome, and the ends of its interval, eti94_lb and eti94_ub. What looks like a number in a CSV file is
-    kept as one: 007 as 7.
+    DATA is whatever `tallbayes fit` takes; it needs only the columns on the right of the formula. The output has a
+    line for each row, in their order: the columns that are kept, the posterior mean of the expected outcome, and the
+    ends of its interval, eti94_lb and eti94_ub. What looks like a number in a CSV file is kept as one: 007 as 7.
 
     \b
     Examples:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
 
 STATS = (
-    "method", "why", "exact", "interrupted", "rows", "distinct_rows", "rows_per_draw", "surrogate_rows_per_draw",
-    "acceptance", "seconds", "seed", "warnings",
+    "method", "why", "exact", "stopped", "interrupted", "told", "rows", "distinct_rows", "rows_per_draw",
+    "surrogate_rows_per_draw", "acceptance", "seconds", "seed", "warnings",
 )  # fmt: skip
 
 
 @click.command("summary")
 @click.argument("fit", type=OUT)
-@click.option("--json", "as_json", is_flag=True, help="For other programs; what is no finite number is null.")
+@click.option("--json", "as_json", is_flag=True, help="For other programs; numbers that are not finite are null.")
 def summary_command(fit: Path, as_json: bool) -> None:
     """Print a saved fit.
 

@@ -27,12 +27,12 @@ binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
 one, on the scale of the data; the latter may be repeated.  [default: wide, in the units of each column]"""
-OUTCOME_HELP = """What of the outcome's column counts as 1, if it holds something else than 0 and 1.  [default: of two
-levels of text the obvious one, such as yes, else the second]"""
-MISSING_HELP = "Rows with missing values."
-COLLINEAR_HELP = "Columns of the design that are linear combinations of those before them."
+OUTCOME_HELP = """The value of the outcome that counts as 1, if it is not 0 and 1 already.  [default: of two levels of
+text the obvious one, such as yes, else the second]"""
+MISSING_HELP = "What to do about rows with missing values."
+COLLINEAR_HELP = "What to do about columns of the design that are linear combinations of those before them."
 GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
-GROUP_PRIOR_HELP = f"Of the standard deviation of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
+GROUP_PRIOR_HELP = f"Prior of the sd of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 
 
 def _family(ctx: click.Context, param: click.Parameter, text: str) -> Family:

@@ -22,7 +22,7 @@ PULLED = 0.5  # standard errors by which a prior may move a coefficient without 
 
 
 class SeparationWarning(UserWarning):
-    """The data alone puts no finite value on a coefficient; the prior decides."""
+    """The data alone give no finite estimate of a coefficient; the prior decides."""
 
 
 class TailWarning(UserWarning):
@@ -38,7 +38,7 @@ def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, m
     if flat.size:
         names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
         warnings.warn(
-            f"the data put no finite value on {names}, and the Student-t prior has long tails there, which method "
+            f"the data give no finite estimate of {names}, and the Student-t prior has long tails there, which method "
             f"{method!r} may take forever to visit: these intervals cannot be vouched for; use method='thinned'",
             TailWarning,
             stacklevel=3,
@@ -102,8 +102,8 @@ def warn_of_separation(
     separated = [name for name, goes_on in zip(coefficients, endless, strict=True) if goes_on]
     for name in separated:
         warnings.warn(
-            f"the data alone puts no finite value on the coefficient of {name!r} (it separates the outcomes, or "
-            "one of its levels has only zeros or only ones); its posterior rests on the prior",
+            f"the data alone give no finite estimate of the coefficient of {name!r} (it separates the outcomes, or "
+            "one of its levels has only zeros or only ones); its posterior depends on the prior",
             SeparationWarning,
             stacklevel=3,
         )
@@ -125,8 +125,8 @@ def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, sep
         shown = ", ".join(f"{coefficients[j]!r} by {moved[j]:.1f}" for j in far[:5])
         more = f" and {len(far) - 5} more by over {PULLED}" if len(far) > 5 else ""
         warnings.warn(
-            f"the prior moves {shown}{more} standard errors away from what the data alone say; if that is not meant, "
-            "give wider priors, or none: the defaults follow each column's scale",
+            f"the prior moves {shown}{more} standard errors away from what the data alone say; if you did not "
+            "intend that, give wider priors, or none: the defaults follow each column's scale",
             PriorWarning,
             stacklevel=3,
         )

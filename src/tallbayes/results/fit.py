@@ -190,10 +190,10 @@ class Fit:
         return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
-        """What may be wrong, a sentence each: with the draws, or with a prior that is at odds with the data.
+        """Problems with the draws, and priors that are at odds with the data, a sentence each; empty if all is well.
 
-        A prior that moves a coefficient by more than half a standard error of what the data alone say is named; the
-        draws are right for it all the same.
+        A prior that moves a coefficient by more than half a standard error from what the data alone say is named. The
+        draws are right for that prior all the same.
 
         >>> from tallbayes.results.example import example
         >>> example().problems()
@@ -215,7 +215,7 @@ class Fit:
         """Whether no diagnostic finds a problem with the draws.
 
         Diagnostics compare chains with each other. Those of an approximate method (`stats["exact"]` is False) may agree
-        and still be off together, so there this means "mixed", and that is what printed fits and reports say.
+        and still all be off, so there this means "mixed", and that is what printed fits and reports say.
 
         >>> from tallbayes.results.example import example
         >>> fit = example()

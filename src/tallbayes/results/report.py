@@ -39,19 +39,19 @@ COLUMNS = {
 }
 FORMATS = {"R-hat": ".3f", "MC error": ".2g", "mean outcome": ".3g", "ESS/min": ",.0f", "share of draws": ".0%"}
 PHASES = {
-    "compile": "compiling the loops, once a machine",
+    "compile": "compiling the loops, once per machine",
     "design": "reading the data and making the design matrix",
     "shards": "dealing the rows to shards",
     "mode": "finding the posterior mode",
     "surrogate": "making the surrogate",
     "warmup": "tuning and settling",
     "sampling": "drawing",
-    "diagnostics": "judging the draws: whether they are enough, and what they are worth",
+    "diagnostics": "checking the draws: whether there are enough, and what they are worth",
     "combining": "combining the draws of shards",
-    "checking": "holding the approximation against all rows",
+    "checking": "checking the approximation against all rows",
     "effects": "computing effects of variables",
-    "calibration": "holding predictions against outcomes",
-    "other": "all else, such as putting the draws of all chains together",
+    "calibration": "comparing predictions with outcomes",
+    "other": "everything else, such as putting the draws of all chains together",
 }
 
 
@@ -95,16 +95,16 @@ def _verdict(fit: Fit) -> str:
     if not stats["exact"]:
         exact = ("exact", "no", "an approximation; see below how far off", "middling")
     if problems:
-        met = ("converged" if stats["exact"] else "mixed", "not yet", "what speaks against it stands below", "bad")
+        met = ("converged" if stats["exact"] else "mixed", "not yet", "see the problems below", "bad")
     elif stats["exact"]:
-        met = ("converged", "yes", "nothing speaks against the draws", "good")
+        met = ("converged", "yes", "no problems found", "good")
     else:
-        met = ("chains", MIXED, "they agree, but may be off together", "middling")
+        met = ("chains", MIXED, "they agree, but may all be off", "middling")
     return page.cards(
         exact,
         met,
         ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {fit.draws.shape[0]} chains", ""),
-        ("effective draws a minute", page.number(round(least)), "of the parameter that mixes worst", ""),
+        ("effective draws a minute", page.number(round(least)), "of the slowest parameter", ""),
         ("rows touched a draw", *touched(stats), ""),
         ("time", _time(total), f"of which sampling {_time(stats['seconds']['sampling'])}", ""),
     )
@@ -143,10 +143,11 @@ def _exactness(fit: Fit) -> str:
     if fit.stats["exact"]:
         return page.text(
             "This method is exact: its chains have the posterior of all rows as their limit, whatever rows a step "
-            "looks at. What is left is Monte Carlo error, which shrinks as draws grow, and which the tables tell."
+            "looks at. What remains is Monte Carlo error, which shrinks as draws are added; the tables say how large "
+            "it is."
         )
     lines = fit.stats["approximation"].get("said", [])
-    return page.text("This method is approximate: more draws will not take its error away.") + page.bullets(lines)
+    return page.text("This method is approximate: more draws will not remove its error.") + page.bullets(lines)
 
 
 def _convergence(fit: Fit) -> str:
@@ -154,18 +155,18 @@ def _convergence(fit: Fit) -> str:
     table = fit.summary()
     if not problems:
         least, worst = table["ess_bulk"].min(), table["r_hat"].max()
-        verdict = "Nothing speaks against it" if fit.stats["exact"] else MIXED.capitalize()
+        verdict = "No problems found" if fit.stats["exact"] else MIXED.capitalize()
         parts = [
             page.text(
                 f"{verdict}. The chains agree (the largest R-hat is {worst:.3f}; up to {R_HAT_LIMIT} "
-                f"is fine), and even the parameter that mixes worst has {least:,.0f} effective draws."
+                f"is fine), and the slowest parameter has {least:,.0f} effective draws."
             )
         ]
         if not fit.stats["exact"]:
             parts.append(page.text("That says nothing about how far the approximation is off."))
     else:
-        parts = [page.text("Not yet; do not trust the numbers below before these are settled."), page.bullets(problems)]
-        parts += [page.text("What to do:"), page.bullets(_advice(fit))]
+        parts = [page.text("Not yet. Do not trust the numbers below until these problems are solved.")]
+        parts += [page.bullets(problems), page.text("What to do:"), page.bullets(_advice(fit))]
     if warnings:
         parts += [page.text("The fit warned:"), page.bullets(warnings)]
     return "\n".join(parts)
@@ -179,8 +180,9 @@ def _advice(fit: Fit) -> list[str]:
     advice.append(f"Draw more: draws={max(1_000, 4 * draws):,} instead of {draws:,}, or set target_ess.")
     advice += fit._advice()
     if stats["warnings"]:
-        advice.append("Look at the warnings below: separated outcomes, or nearly so, need a tighter prior.")
-    advice.append("Scale the columns that have large means or spreads, so that proposals move all alike.")
+        advice.append("Look at the warnings below: outcomes that are separated, or nearly so, need a tighter prior.")
+    if stats["proposal"] == "one-at-a-time":
+        advice.append("Centre columns whose mean is far from zero, or move all coefficients at once.")
     return advice
 
 
@@ -240,7 +242,7 @@ def _shown(fit: Fit, most: int) -> tuple[list[str], str]:
     if len(every) <= most:
         return every, ""
     worst = set(fit.summary()["ess_bulk"].sort_values().index[:most])
-    said = page.text(f"Of {len(every):,} parameters, the {most} with fewest effective draws:")
+    said = page.text(f"Of {len(every):,} parameters, the {most} with the fewest effective draws:")
     return [name for name in every if name in worst], said
 
 

@@ -20,7 +20,7 @@ MIXED = "mixed, approximate"  # what is said instead of "converged" where the me
 
 
 def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -> str:
-    """Method, draws, acceptance, rows, time, and whether anything speaks against the draws."""
+    """Method, draws, acceptance, rows, time, and the problems that diagnostics have found."""
     count, share = touched(stats)
     rows = f"{count} touched per draw, {share}"
     if stats["distinct_rows"] < stats["rows"]:
@@ -30,9 +30,9 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
     method = METHODS.get(stats["method"], stats["method"])
     groups = stats.get("groups")
     said = [f"{groups['count']:,} of {groups['term']}", groups["said"]] if groups else []
-    met, well = "convergence", "nothing speaks against it"
+    met, well = "convergence", "no problems found"
     if not stats["exact"]:
-        met, well = "mixing", f"{MIXED}: the chains agree, but may be off together"
+        met, well = "mixing", f"{MIXED}: the chains agree, but may all be off"
     outcome = stats.get("outcome", "")  # of some fits there is nothing to tell, such as those saved long ago
     story = {
         "outcome": [outcome],

@@ -99,7 +99,7 @@ def edpm(draws: ArrayLike, minutes: float, thin: int = 1) -> Array:
 
 
 def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None = None) -> list[str]:
-    """What speaks against the draws, a sentence each that names the worst parameter; nothing if all is well.
+    """Problems with the draws, a sentence each that names the worst parameter; an empty list if there are none.
 
     `found` are the diagnostics of these draws, where they are known already.
 
@@ -126,8 +126,8 @@ def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None =
         said.append(f"no chain ever moved {_several(names, stuck)}; its proposals are never accepted")
     for values, wrong, should in [
         (found.r_hat, disagree, f"chains disagree: r_hat should be at most {R_HAT_LIMIT}"),
-        (-found.ess_bulk, bulk, f"few effective draws: bulk ESS should be at least {few:,}"),
-        (-found.ess_tail, tail, f"few draws in the tails: tail ESS should be at least {few:,}"),
+        (-found.ess_bulk, bulk, f"too few effective draws: bulk ESS should be at least {few:,}"),
+        (-found.ess_tail, tail, f"too few effective draws in the tails: tail ESS should be at least {few:,}"),
     ]:
         if wrong.any():
             worst = int(np.argmax(np.where(wrong, values, -np.inf)))
@@ -161,7 +161,7 @@ def cut_short(found: Diagnostics, names: Sequence[str], draws: int, chains: int,
 
     >>> few = diagnose(np.random.default_rng(0).normal(size=(4, 50, 1)).cumsum(axis=1))
     >>> cut_short(few, ["fico"], draws=50, chains=4, budget="50 draws a chain")
-    "stopped at the budget of 50 draws a chain: by its bulk ESS, 'fico' would need some 2,300 a chain; give draws=2300"
+    "stopped at the budget of 50 draws a chain: by its bulk ESS, 'fico' needs about 2,300 a chain; set draws=2300"
     """
     times, said = lack(found, chains), f"stopped at the budget of {budget}: "
     if not np.isfinite(times):
@@ -173,9 +173,9 @@ def cut_short(found: Diagnostics, names: Sequence[str], draws: int, chains: int,
     ess = found.ess_bulk if kind == "bulk" else found.ess_tail
     if ess.min() < ESS_LIMIT * chains:
         name = names[int(ess.argmin())]
-        return f"{said}by its {kind} ESS, {name!r} would need some {needed:,} a chain; give draws={needed}"
+        return f"{said}by its {kind} ESS, {name!r} needs about {needed:,} a chain; set draws={needed}"
     name = names[int(np.nanargmax(found.r_hat))]
-    return f"{said}chains still differ in {name!r}; give draws={needed}, and a longer warmup"
+    return f"{said}chains still disagree on {name!r}; set draws={needed}, and a longer warmup"
 
 
 def _failing(found: Diagnostics, chains: int) -> tuple[Flags, Flags, Flags, Flags]:

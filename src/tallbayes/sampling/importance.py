@@ -109,7 +109,8 @@ class Errors(NamedTuple):
 
     def said(self, names: tuple[str, ...]) -> str:
         """The largest of them in words."""
-        told = f"held against all rows, {self.points:,} weighed points have an effective share of {self.share:.2g}: "
+        points = f"{self.points:,} weighted points"
+        told = f"checked against all rows, {points} have an effective share of {self.share:.2g}: "
         if not self.share >= TRUSTED:
             return told + "too little to tell the error, which may be large"
         if self.corrected:

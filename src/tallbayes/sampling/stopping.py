@@ -1,10 +1,10 @@
-"""When a run has enough draws: the number that was asked for, an ESS, or until nothing speaks against the draws.
+"""When a run has enough draws: the number that was asked for, an ESS, or until diagnostics find no problems.
 
 A rule looks at the draws of all chains now and then, and says how many there should be at the next look. What it says
 follows from the draws and from counts, never from a clock, so that the seed decides everything, and the draws of a
 longer run begin with those of a shorter one.
 
-"Until nothing speaks against them" is the very rule by which a fit is called converged (`diagnostics.problems`): the
+"Until there are no problems" is the very rule by which a fit is called converged (`diagnostics.problems`): the
 run goes on until it holds, within a budget. The diagnostics of the last look are those of the fit.
 """
 
@@ -155,7 +155,7 @@ class TargetESS:
 
 @dataclass(frozen=True)
 class Converged:
-    """Until nothing speaks against the draws, or the budget ends; `budget` says in words what limits the draws.
+    """Until diagnostics find no problems, or the budget ends; `budget` says in words what limits the draws.
 
     The first few parameters are looked at first: where these do not pass, there is no need to look at thousands of
     group effects, which mix faster than their sd.

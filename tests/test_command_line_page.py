@@ -1,0 +1,54 @@
+"""Every command on the documentation's page about the command line, typed in order."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+from click.testing import CliRunner
+
+from tallbayes.cli import main
+from tallbayes.results import report
+
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "command-line.md"
+BIN = Path(sys.executable).parent
+SHELL = re.compile(r"[|<>]")
+
+
+def type_in(line):
+    """Run a line: here if it is one command, in a shell if that has to do something."""
+    if not SHELL.search(re.sub('"[^"]*"', "", line)):
+        done = CliRunner().invoke(main, shlex.split(line)[1:])
+        return done.exit_code, done.stdout
+    surroundings = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    found = subprocess.run(line, shell=True, env=surroundings, capture_output=True, text=True, timeout=300)
+    return found.returncode, found.stdout
+
+
+def test_all_lines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "MOST_PANELS", 3)  # panels cost time, and all are alike
+    monkeypatch.setattr(report, "MOST_TRACES", 2)
+    text = PAGE.read_text("utf-8")
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    said = {}
+    for line in lines:
+        code, said[line] = type_in(line)
+        assert code == 0, line
+    assert {line.split()[1] for line in lines if line.startswith("tallbayes")} == set(main.commands) - {
+        "compare", "reproduce",
+    }  # fmt: skip
+    assert all(f"`tallbayes {name}`" in text for name, command in main.commands.items() if not command.hidden)
+    assert "84 of them ones" in said[lines[0]]
+    first, again = (said[line] for line in lines[1:3])
+    for line in re.findall(r"```text\n(method.*?)```", text, re.DOTALL)[0].splitlines():
+        assert line in first
+    assert first.splitlines()[-3:] == again.splitlines()[-3:]
+    for name in ("fit", "piped", "fico"):
+        assert json.loads(Path(f"{name}.json").read_text("utf-8"))["converged"] is True
+    assert list(pd.read_parquet("predictions.parquet")) == ["foreclosed", "mean", "eti94_lb", "eti94_ub"]
+    assert "Did it converge?" in Path("again.html").read_text("utf-8")
