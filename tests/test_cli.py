@@ -192,8 +192,8 @@ def test_text_outcomes_missing_values_and_dots(frame, tmp_path):
     first, second = (shown.stdout.split("Intercept")[1].split()[:3] for shown in (done, same))
     assert first == second
     for formula, missing_rows, message in [
-        ("y ~ x", "refuse", 'missing="drop"'),
-        ("bank ~ x", "drop", "outcome='bad' never occurs"),
+        ("y ~ x", "refuse", "--missing drop"),
+        ("bank ~ x", "drop", "--outcome bad never occurs"),
     ]:
         refused = run("fit", path, formula, "--outcome", "bad", "--missing", missing_rows)
         assert refused.exit_code == BAD_DATA

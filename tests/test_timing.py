@@ -1,5 +1,6 @@
 """That it compiles is told once, where progress is shown and where it takes long enough to wonder."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -66,3 +67,18 @@ def test_phases_inside_others_add_up_to_the_whole(monkeypatch):
         "other": 1.0,
     }
     assert sum(phases.seconds.values()) == 100 + now[0]
+
+
+def test_compiling_in_several_threads_is_counted_once():
+    """All threads start and end many times; whatever their turns, nothing is left open, and no time is negative."""
+    counted = timing._Compiling()
+
+    def compiles(_):
+        for _ in range(2_000):
+            counted.on_start(None)
+            counted.on_end(None)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(compiles, range(8)))
+    assert counted._depth == 0
+    assert counted.seconds >= 0

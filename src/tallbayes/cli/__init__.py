@@ -12,7 +12,7 @@ import click
 
 from tallbayes.cli.compare_speed import compare_command, compare_speed_command
 from tallbayes.cli.fit import fit_command
-from tallbayes.cli.output import BAD_DATA, INTERRUPTED, tell
+from tallbayes.cli.output import BAD_DATA, INTERRUPTED, as_typed, tell
 from tallbayes.cli.predict import predict_command
 from tallbayes.cli.report import report_command
 from tallbayes.cli.reproduce import reproduce_command
@@ -46,7 +46,7 @@ class Commands(click.Group):
         except BrokenPipeError:  # of a reader such as head; click ends quietly
             raise
         except (ValueError, OSError) as error:
-            tell(f"error: {error}")
+            tell(f"error: {as_typed(str(error))}")
             ctx.exit(BAD_DATA)
 
 

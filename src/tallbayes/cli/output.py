@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -14,12 +16,22 @@ import click
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
 
+OPTION = re.compile(r"""\b(missing|collinear|outcome)=(?:"([^"]+)"|'([^']+)'|([\w.+-]+))""")
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 
 
 def tell(message: str) -> None:
     """Say something that is no result."""
     click.echo(message, err=True)
+
+
+def as_typed(message: str) -> str:
+    """A message of the library, with its options as they are typed on the command line.
+
+    >>> as_typed('leave such rows out with missing="drop"; say outcome=2')
+    'leave such rows out with --missing drop; say --outcome 2'
+    """
+    return OPTION.sub(lambda found: f"--{found[1]} {shlex.quote(found[2] or found[3] or found[4])}", message)
 
 
 def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:

@@ -80,7 +80,7 @@ def check(frame: pd.DataFrame, instead: str = "") -> pd.DataFrame:
     [700.0, 650.0]
     >>> check(pd.DataFrame({"fico": [700.0, float("nan")]}))
     Traceback (most recent call last):
-    ValueError: column 'fico' has 1 missing value (first at row 1); drop or impute it before fitting
+    ValueError: column 'fico' has 1 missing value (first at row 1); drop or impute it first
     """
     if len(frame) == 0:
         raise ValueError("the data has no rows")
@@ -97,7 +97,7 @@ def check(frame: pd.DataFrame, instead: str = "") -> pd.DataFrame:
                 s, them = ("", "it") if count == 1 else ("s", "them")
                 problems.append(
                     f"column {name!r} has {count} {word} value{s} (first at row {frame.index[int(bad.argmax())]}); "
-                    f"{remedy} {them} before fitting{more}"
+                    f"{remedy} {them} first{more}"
                 )
     if problems:
         raise ValueError("\n".join(problems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -60,16 +61,19 @@ class _Compiling(event.Listener):
 
     def __init__(self) -> None:
         self.seconds, self._depth, self._began = 0.0, 0, 0.0
+        self._counting = threading.Lock()  # chains in several threads may all be first to need a function
 
     def on_start(self, event: Any) -> None:
-        if self._depth == 0:
-            self._began = time.perf_counter()
-        self._depth += 1
+        with self._counting:
+            if self._depth == 0:
+                self._began = time.perf_counter()
+            self._depth += 1
 
     def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self.seconds += time.perf_counter() - self._began
+        with self._counting:
+            self._depth -= 1
+            if self._depth == 0:
+                self.seconds += time.perf_counter() - self._began
 
 
 class _Telling(_Compiling):
