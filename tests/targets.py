@@ -23,7 +23,10 @@ TARGETS = {
     "skylake-avx512": AVX2 | AVX512,
     "icelake-server": AVX2 | AVX512 | {"avx512ifma", "avx512vbmi", "avx512vbmi2", "vaes"},
 }
-FILES = ["compiled", "families", "rows", "mode", "group_mode", "remainders", "urn", "thinned", "shape", "setup"]
+FILES = [
+    "compiled", "families", "rows", "mode", "group_mode", "remainders", "urn", "thinned", "shape", "setup",
+    "split_rows",
+]  # fmt: skip
 
 
 def main() -> int:
