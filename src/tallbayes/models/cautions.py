@@ -78,9 +78,9 @@ def warn_of_separation(
     is seen long before the gain drowns in rounding errors, after which steps say nothing.
     """
     theta, here, before = top.theta, top.here, np.inf
-    weightless = FLAT * _spectrum(start)[1][0]
+    weightless = FLAT * _spectrum(start.curvature[0])[1][0]
     for _ in range(WALK):
-        scale, values, vectors = _spectrum(here)
+        scale, values, vectors = _spectrum(here.curvature[0])
         slope = vectors.T @ (scale * here.gradient[0])
         step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
         move = (np.abs(step) * largest).max()
@@ -116,8 +116,7 @@ def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, sep
     At the mode the likelihood climbs as steeply as the prior falls; one Newton step without the prior says how far away
     its maximum is. Coefficients for which it has none have been warned of.
     """
-    scale = 1 / np.sqrt(np.diag(curvature))
-    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
+    scale, values, vectors = _spectrum(curvature)
     inverse = (vectors / np.maximum(values, COLLINEAR)) @ vectors.T
     moved = np.abs(inverse @ (scale * pull)) / np.sqrt(np.diag(inverse))
     far = [j for j in np.argsort(-moved) if moved[j] > PULLED and coefficients[j] not in separated]
@@ -132,8 +131,8 @@ def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, sep
         )
 
 
-def _spectrum(here: Derivatives) -> tuple[Array, Array, Array]:
+def _spectrum(curvature: Array) -> tuple[Array, Array, Array]:
     """What gives the curvature a unit diagonal, and its eigenvalues (ascending) and eigenvectors then."""
-    scale = 1 / np.sqrt(np.diag(here.curvature[0]))
-    values, vectors = np.linalg.eigh(here.curvature[0] * np.outer(scale, scale))
+    scale = 1 / np.sqrt(np.diag(curvature))
+    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
     return scale, values, vectors
