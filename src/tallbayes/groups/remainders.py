@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled, small
 from tallbayes.families.terms import chunk_bounds, chunk_derivatives, third
+from tallbayes.groups.alias import tables
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import CHUNK, LENGTH, joined_groups, piece
 from tallbayes.rows.protocol import Count
 from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess, require_bounds
 from tallbayes.rows.subsample import scattered, systematic
 from tallbayes.rows.threads import over_blocks
-from tallbayes.rows.urn import tables
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]

@@ -20,13 +20,14 @@ from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family, Poisson
 from tallbayes.models import collinear as dependence
 from tallbayes.models.design import Design, named, numbers, parse_for, per_row, priors_of, without
+from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.moments import ColumnMoments, Moments
+from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
 from tallbayes.rows.track import Track
@@ -131,8 +132,8 @@ class GLM:
         self.seconds = phases.seconds
 
     def _dependent(self) -> list[dependence.Dependent]:
-        """Columns that are linear combinations of those before them: a pass over all rows."""
-        curvature = self.derivatives(np.zeros(self.rows.width)).curvature[0]
+        """Columns that are linear combinations of those before them."""
+        curvature = self.first.at_zero.curvature[0]
         return dependence.dependent(self.coefficients, self.moments.largest, curvature)
 
     @classmethod
@@ -235,13 +236,18 @@ class GLM:
         if keep.size < y.size or group is not None:
             columns = columns.take(keep)
         self.rows: RowsAtHand = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
-        vars(self).pop("moments", None)  # of columns that were left out since
+        vars(self).pop("first", None)  # it was of columns that were left out since
         self.prior = Prior.of(prior, self.coefficients, self.moments)
 
     @cached_property
+    def first(self) -> First:
+        """What one pass over the rows tells before anything else is known."""
+        return first_pass(self.rows, self.family.tag)
+
+    @property
     def moments(self) -> Moments:
         """What the columns look like."""
-        return self.rows.reduce(ColumnMoments())
+        return self.first.moments
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -290,7 +296,7 @@ class GLM:
         """
         model = copy(self)
         model.rows, model.prior, model.whole = rows, self.prior.to_the_power(share), False
-        vars(model).pop("moments", None)  # the part's columns have their own
+        vars(model).pop("first", None)  # the part's rows have their own
         return model
 
     def log_prior(self, params: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -65,6 +65,7 @@ class Arrays:
     strata: Mapping[str, NDArray[np.int64]]  # by name, the level of each row
     codes: NDArray[np.int32]  # empty: no groups
     groups: int
+    block: int = 0  # number of the first block, where these are some of the blocks
 
     @classmethod
     def of(
@@ -126,6 +127,19 @@ class Arrays:
         codes = self.codes[chosen] if self.codes.size else self.codes
         strata = {name: level[chosen] for name, level in self.strata.items()}
         return Arrays(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata, codes, self.groups)
+
+    def parts(self, chosen: Integers) -> tuple[NDArray[Any], ...]:
+        """Some of the rows as a task may answer them: copies that are joined along their first axis."""
+        part = self.take(chosen)
+        return np.ascontiguousarray(part.x.T), part.y, part.weights, part.offset, part.codes, *part.strata.values()
+
+    @classmethod
+    def joined(cls, parts: tuple[NDArray[Any], ...], names: Iterable[str], groups: int) -> Arrays:
+        """The rows that such parts are together; `names` are those of the strata."""
+        x, y, weights, offset, codes, *levels = parts
+        return cls(
+            np.ascontiguousarray(x.T), y, weights, offset, dict(zip(names, levels, strict=True)), codes, groups
+        )  # fmt: skip
 
     def reweighted(self, weights: Array) -> Arrays:
         """The same rows with other weights; none if all of them are one."""

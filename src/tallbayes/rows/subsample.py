@@ -79,24 +79,6 @@ def stratified(
     return _weighed(arrays, *(np.concatenate([part[side] for part in parts]) for side in (0, 1)))
 
 
-def pilot(arrays: Arrays, size: int, rng: np.random.Generator) -> Arrays:
-    """Half of the rows drawn in proportion to their weight, and half to their weight times their outcome.
-
-    Rows are laid end to end in the order they have, each as long as its share, and one is picked from each of equal
-    stretches: not at equal distances, because data has periods.
-    """
-    mean = float(np.average(arrays.y, weights=arrays.weights if arrays.weights.size else None))
-    mean = max(mean, np.finfo(float).tiny)
-    ends = arrays.y + mean
-    if arrays.weights.size:
-        ends *= arrays.weights
-    np.cumsum(ends, out=ends)
-    distance = ends[-1] / size
-    chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=arrays.size - 1)
-    part = arrays.take(chosen)
-    return part.reweighted(distance / (part.y + mean))
-
-
 def _weighed(arrays: Arrays, chosen: Integers, scale: Array) -> Arrays:
     """Some rows, their weights multiplied; those of groups stay together."""
     if arrays.codes.size:
