@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
-from tallbayes.rows.subsample import stratified
+from tallbayes.rows.subsample import Subsample
 from tallbayes.rows.urn import Kept, Urn
 
 Array = NDArray[np.float64]
@@ -79,7 +79,7 @@ class MemoryRows:
     @property
     def total_weight(self) -> float:
         """See `Rows`."""
-        return float(self.arrays.weights.sum() if self.arrays.weights.size else self.size)
+        return self.outcomes.weight
 
     @property
     def outcomes(self) -> Outcomes:
@@ -89,7 +89,7 @@ class MemoryRows:
     @property
     def mean_outcome(self) -> float:
         """See `Rows`."""
-        return float(np.average(self.arrays.y, weights=self.arrays.weights if self.arrays.weights.size else None))
+        return self.outcomes.total / self.outcomes.weight
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -142,10 +142,7 @@ class MemoryRows:
         >>> sub.size, sub.total_weight
         (200, 1000.0)
         """
-        if measure is not None:
-            self.count(self.size * measure.looks, int(measure.looks > 0))
-        weights = self.arrays.own if measure is None else self.arrays.own * measure.of(self.arrays)
-        return MemoryRows.of(stratified(self.arrays, weights, size, rng, by, cases))
+        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
