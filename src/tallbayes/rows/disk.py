@@ -10,6 +10,7 @@ from typing import Any, Concatenate, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
@@ -87,12 +88,15 @@ class DiskRows:
         tasks = [task for task, _ in questions]
         parts: list[list[tuple[NDArray[Any], ...]]] = [[()] * self._store.chunks for _ in tasks]
 
-        def look(chunk: int) -> None:
-            arrays = self._piece(chunk)
-            for task, params, found in zip(tasks, given, parts, strict=True):
-                found[chunk] = task.over(arrays, params)
+        with passing("pass over all rows", self.size) as done:
 
-        in_turns(look, self._store.chunks)
+            def look(chunk: int) -> None:
+                arrays = self._piece(chunk)
+                for task, params, found in zip(tasks, given, parts, strict=True):
+                    found[chunk] = task.over(arrays, params)
+                done(arrays.size)
+
+            in_turns(look, self._store.chunks)
         self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
         return tuple(
             task.answer(tuple(np.concatenate(part) for part in zip(*found, strict=True)), params, self)
