@@ -16,7 +16,7 @@ Rows count what they are asked: `touched` is the number of (row, parameter vecto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -123,3 +123,6 @@ class RowsAtHand(Rows, Protocol):
 
     def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
         """A quick weighted subsample for first guesses."""
+
+    def without(self, columns: Sequence[int]) -> RowsAtHand:
+        """The rows without some columns of the design."""
