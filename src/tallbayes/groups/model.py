@@ -20,6 +20,7 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import GivenPrior
 from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.room import ROOM, Room
 
 Array = NDArray[np.float64]
 
@@ -57,10 +58,11 @@ class Hierarchical(GLM):
         outcome: Any = None,
         missing: str = "refuse",
         collinear: str = "refuse",
+        room: Room = ROOM,
     ) -> None:
         self.group_prior: ScalePrior | Power = _checked(group_prior)
-        given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
-        super().__init__(formula, data, family, prior, **given, outcome=outcome, missing=missing, collinear=collinear)
+        given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata, "outcome": outcome}
+        super().__init__(formula, data, family, prior, **given, missing=missing, collinear=collinear, room=room)
 
     @classmethod
     def from_arrays(  # type: ignore[override]

@@ -16,7 +16,7 @@ Rows count what they are asked: `touched` is the number of (row, parameter vecto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -136,3 +136,6 @@ class RowsAtHand(Rows, Protocol):
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """Something that lives with the rows and is made from their arrays."""
+
+    def without(self, columns: Sequence[int]) -> RowsAtHand:
+        """The rows without some columns of the design."""

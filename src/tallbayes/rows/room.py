@@ -57,6 +57,9 @@ class Room:
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
 
 
+ROOM = Room(1 << 62)  # for rows that are in memory anyway
+
+
 def reserve(file: IO[bytes], size: int) -> None:
     """Make a file so long, with room on the disk for all of it: what is written there later cannot fail."""
     if hasattr(os, "posix_fallocate"):
