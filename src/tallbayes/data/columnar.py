@@ -7,10 +7,9 @@ needed. `pyarrow.dataset` would hold whole row groups, several at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from tallbayes.data.formats import Contents, File
+from tallbayes.data.formats import Contents, File, plainly
 
 BATCH = 1 << 16  # rows
 BUFFER = 1 << 20  # bytes of each column that are read ahead
@@ -20,12 +19,12 @@ def open_parquet(file: File) -> Contents:
     """The columns of a Parquet file, as its footer has them."""
     import pyarrow.parquet as pq
 
-    with _in_words(f"{file.name} is not a Parquet file"), file.open() as stream:
+    with plainly(f"{file.name} is not a Parquet file"), file.open() as stream:
         found = pq.ParquetFile(stream)
         schema, rows = found.schema_arrow, found.metadata.num_rows
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
-        with _in_words(f"cannot read {file.name}"), file.open() as stream:
+        with plainly(f"cannot read {file.name}"), file.open() as stream:
             parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
             for batch in parquet.iter_batches(BATCH, columns=list(wanted)):
                 yield batch.select(wanted)
@@ -46,13 +45,13 @@ def open_arrow(file: File) -> Contents:
         opener = pa.ipc.open_file if first == b"ARROW1" else pa.ipc.open_stream
         return opener(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
 
-    with _in_words(f"{file.name} is not an Arrow or Feather file"), file.open() as stream:
+    with plainly(f"{file.name} is not an Arrow or Feather file"), file.open() as stream:
         found = reader(stream)
         schema = found.schema
         rows = found.count_rows() if hasattr(found, "count_rows") else None  # a stream ends somewhere
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
-        with _in_words(f"cannot read {file.name}"), file.open() as stream:
+        with plainly(f"cannot read {file.name}"), file.open() as stream:
             opened = reader(stream, sorted(schema.names.index(name) for name in wanted))
             if isinstance(opened, pa.ipc.RecordBatchStreamReader):
                 yield from (batch.select(wanted) for batch in opened)
@@ -72,16 +71,3 @@ def _contents(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], 
         return pa.Table.from_batches(batches(wanted), pa.schema([schema.field(name) for name in wanted]))
 
     return Contents(list(schema.names), rows, types, batches, table)
-
-
-@contextmanager
-def _in_words(what: str) -> Iterator[None]:
-    """Errors of Arrow as ValueError; those of the system, such as a lost connection, stay as they are."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise ValueError(f"{what}: {error}") from error

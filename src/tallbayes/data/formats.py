@@ -6,6 +6,7 @@ The kind of a file is told by its name or, where that does not tell, by its firs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 ENDINGS = {
@@ -72,3 +73,23 @@ def recognise(open_bytes: Callable[[], Any]) -> tuple[str, str | None]:
     with open_bytes() as stream:
         first = bytes(stream.read(4))
     return next((found for bytes_, found in BEGINNINGS.items() if first.startswith(bytes_)), ("CSV", None))
+
+
+@contextmanager
+def plainly(what: str) -> Iterator[None]:
+    """Errors of Arrow as ValueError; those of the system, such as a lost connection, stay as they are.
+
+    >>> import pyarrow as pa
+    >>> with plainly("cannot read 'a.csv'"):
+    ...     raise pa.ArrowInvalid("no end")
+    Traceback (most recent call last):
+    ValueError: cannot read 'a.csv': no end
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise ValueError(f"{what}: {error}") from error

@@ -115,6 +115,22 @@ def join(batches: Sequence[Any]) -> Any:
     return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
 
 
+def conform(batch: Any, schema: Any) -> Any:
+    """A record batch with the types of a schema, which are its own or wider.
+
+    >>> import pyarrow as pa
+    >>> conform(pa.record_batch({"x": [1, 2]}), pa.schema({"x": pa.float64()}))["x"].to_pylist()
+    [1.0, 2.0]
+    """
+    import pyarrow as pa
+
+    if batch.schema.types == schema.types:
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    tables = [schema.empty_table(), pa.Table.from_batches([batch])]
+    table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    return next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], schema))
+
+
 def _row(start: int) -> Callable[[int], str]:
     return lambda row: f"row {start + row}"
 
