@@ -142,7 +142,7 @@ def with_keys(contents: Contents, values: Mapping[str, Any], types: Mapping[str,
     )
 
 
-def _agreed(path: str, parts: Sequence[_Part], wanted: Sequence[str]) -> Any:
+def _agreed(path: str, parts: Sequence[Part], wanted: Sequence[str]) -> Any:
     """The types of all files made one; a file without rows has no say."""
     import pyarrow as pa
 
