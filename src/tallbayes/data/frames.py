@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallbayes.data.columns import clean, holds_dates, is_text, with_sorted_levels
 from tallbayes.data.missing import Gaps
-from tallbayes.data.sources import open_source, require
+from tallbayes.data.names import require
+from tallbayes.data.sources import open_source
 from tallbayes.data.tally import row
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def names_and_dates(data: Any) -> Known:
     """
     import pyarrow as pa
 
-    names, load = open_source(data)
-    loaded = load(names) if names else {}
+    source = open_source(data)
+    names = source.names
+    loaded = source.load(names) if names else {}
     kept = pa.table(loaded) if loaded and all(isinstance(v, pa.ChunkedArray) for v in loaded.values()) else data
     return Known(kept, names, {name for name, values in loaded.items() if holds_dates(values)})
 
@@ -55,12 +57,13 @@ def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.Dat
     """
     import pandas as pd
 
-    names, load = open_source(data)
+    source = open_source(data)
+    names = source.names
     if not names:
         raise ValueError("the data has no columns")
     wanted = list(dict.fromkeys(columns))
     require(wanted, names)
-    loaded = load(wanted or names[:1])  # where no column is needed (y ~ 1), the number of rows still is
+    loaded = source.load(wanted or names[:1])  # where no column is needed (y ~ 1), the number of rows still is
     rows = len(next(iter(loaded.values())))
     if rows == 0:
         raise ValueError("the data has no rows")
