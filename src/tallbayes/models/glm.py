@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
@@ -12,19 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
 from tallbayes.data.formula import Formula
-from tallbayes.data.learning import learn
-from tallbayes.data.missing import CHOICES, DROP
+from tallbayes.data.missing import CHOICES
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models import collinear as dependence
-from tallbayes.models.building import Building, build
+from tallbayes.models.building import Building
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
@@ -44,7 +45,8 @@ class GLM:
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. `outcome` is the value of the outcome's column that counts as 1,
     `missing="drop"` leaves out rows with missing values, `collinear="drop"` columns that are linear combinations of
-    those before them. A formula may come parsed already.
+    those before them. Rows that do not fit into `memory` (half of what is free, unless given) go to disk, and a `cache`
+    folder keeps them. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -72,7 +74,8 @@ class GLM:
         outcome: Any = None,
         missing: str = "refuse",
         collinear: str = "refuse",
-        room: Room | None = None,
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         for option, value, choices in (
             ("missing", missing, CHOICES),
@@ -97,27 +100,19 @@ class GLM:
             if outcome is not None and not isinstance(kind, Bernoulli):
                 raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
             given = {"weights": weights, "offset": offset, "trials": trials, "exposure": exposure}
+            columns = {what: name for what, name in given.items() if isinstance(name, str)}
             arrays = {
                 what: numbers(what, values)
                 for what, values in given.items()
                 if not (values is None or isinstance(values, str))
             }
-            learned = learn(
-                parsed,
-                data,
-                outcome,
-                binary=isinstance(kind, Bernoulli),
-                numeric={name: what for what, name in given.items() if isinstance(name, str)},
-                strata=strata,
-                arrays=arrays,
-                missing=missing,
-                instead=DROP,
+            wanted = Wanted(kind, columns, arrays, strata, outcome, missing)
+            rows, fitted, left_out, self.observations, ones = prepare(
+                parsed, data, wanted, Room.of(memory, cache), cache
             )
-            fitted = learned.formula
-            rows, ones = build(learned, kind, given | arrays, room or Room.of())
-            self.has_offset, self.observations = offset is not None, learned.rows
+            self.has_offset = offset is not None
             self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
-            self.left_out = learned.left_out
+            self.left_out = left_out
             if collinear == "drop" and (found := self._dependent()):
                 self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
                 fitted = fitted.without(self.coefficients[column] for column, _ in found)

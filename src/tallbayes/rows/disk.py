@@ -28,23 +28,23 @@ class DiskRows:
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
     def __init__(self, store: Store, room: Room) -> None:
-        self._store, self._room, self.touched, self.passes = store, room, 0, 0
+        self.store, self._room, self.touched, self.passes = store, room, 0, 0
         self._counting, self._own = threading.Lock(), threading.local()
 
     @property
     def size(self) -> int:
         """See `Rows`."""
-        return self._store.rows
+        return self.store.rows
 
     @property
     def columns(self) -> int:
         """See `Rows`."""
-        return len(self._store.fields.x)
+        return len(self.store.fields.x)
 
     @property
     def groups(self) -> int:
         """See `Rows`."""
-        return self._store.fields.groups
+        return self.store.fields.groups
 
     @property
     def width(self) -> int:
@@ -54,7 +54,7 @@ class DiskRows:
     @property
     def strata(self) -> tuple[str, ...]:
         """See `Rows`."""
-        return tuple(self._store.fields.strata)
+        return tuple(self.store.fields.strata)
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -86,7 +86,7 @@ class DiskRows:
         """See `Rows`."""
         given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
         tasks = [task for task, _ in questions]
-        parts: list[list[tuple[NDArray[Any], ...]]] = [[()] * self._store.chunks for _ in tasks]
+        parts: list[list[tuple[NDArray[Any], ...]]] = [[()] * self.store.chunks for _ in tasks]
 
         with passing("pass over all rows", self.size) as done:
 
@@ -96,7 +96,7 @@ class DiskRows:
                     found[chunk] = task.over(arrays, params)
                 done(arrays.size)
 
-            in_turns(look, self._store.chunks)
+            in_turns(look, self.store.chunks)
         self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
         return tuple(
             task.answer(tuple(np.concatenate(part) for part in zip(*found, strict=True)), params, self)
@@ -107,7 +107,7 @@ class DiskRows:
         """The rows of a chunk, in room that each thread has and uses again: tasks answer with copies."""
         if getattr(self._own, "room", None) is None or self._own.room.size < self.columns * CHUNK_ROWS:
             self._own.room = np.empty(self.columns * CHUNK_ROWS)
-        return self._store.piece(chunk, self._own.room)
+        return self.store.piece(chunk, self._own.room)
 
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""
@@ -132,13 +132,22 @@ class DiskRows:
 
     def without(self, columns: Sequence[int]) -> DiskRows:
         """The rows without some columns of the design."""
-        return DiskRows(self._store.without(columns), self._room)
+        return DiskRows(self.store.without(columns), self._room)
 
     @cached_property
     def _at_hand(self) -> MemoryRows:
         """All rows as arrays that are mapped from scratch files, for what needs any row at any time."""
-        store, scratch, size = self._store, self._room.scratch, self.size
-        fields = store.fields
+        rows = self._laid_out(self._room.scratch)
+        rows.count = self.count  # type: ignore[method-assign]
+        return rows
+
+    def in_memory(self) -> MemoryRows:
+        """The same rows in memory."""
+        return self._laid_out(np.empty)
+
+    def _laid_out(self, scratch: Callable[..., NDArray[Any]]) -> MemoryRows:
+        """All rows in arrays that such a function makes."""
+        store, size, fields = self.store, self.size, self.store.fields
         x, y = scratch((self.columns, size)), scratch((size,))
         weights = NONE if fields.weights is None else scratch((size,))
         offset = NONE if fields.offset is None else scratch((size,))
@@ -155,6 +164,4 @@ class DiskRows:
                 levels[part] = arrays.strata[name]
 
         in_turns(fill, store.chunks)
-        rows = MemoryRows.of(Arrays(x, y, weights, offset, strata, codes, self.groups))
-        rows.count = self.count  # type: ignore[method-assign]
-        return rows
+        return MemoryRows.of(Arrays(x, y, weights, offset, strata, codes, self.groups))

@@ -35,12 +35,15 @@ class Room:
     folder: str | None = None
 
     @classmethod
-    def of(cls, memory: int | str | None = None, folder: str | None = None) -> Room:
+    def of(cls, memory: int | str | None = None, folder: str | os.PathLike[str] | None = None) -> Room:
         """What was asked for, or half of the memory that is free.
 
         >>> Room.of("2GB").memory
         2000000000
         """
+        if folder is not None:
+            folder = os.fspath(folder)
+            os.makedirs(folder, exist_ok=True)
         return cls(free_memory() // 2 if memory is None else in_bytes(memory), folder)
 
     def file(self) -> IO[bytes]:
