@@ -47,7 +47,7 @@ def find(at: Path) -> Found | None:
         about = json.loads((at / ABOUT).read_text())
         with np.load(at / INDEX, allow_pickle=False) as index:
             offsets, widths = index["offsets"], index["widths"]
-            ends, values = np.cumsum(index["sizes"]), index["values"]
+            ends, values, totals = np.cumsum(index["sizes"]), index["values"], index["totals"]
         with (at / ROWS).open("rb") as file:
             if os.fstat(file.fileno()).st_size != about["bytes"]:
                 return None
@@ -57,7 +57,7 @@ def find(at: Path) -> Found | None:
     fields = about["fields"]
     named = Fields(**fields | {"x": tuple(fields["x"])})
     palettes = tuple(np.split(values, ends[:-1]))
-    return Found(Store(named, about["rows"], offsets, widths, palettes, content), about["about"])
+    return Found(Store(named, about["rows"], offsets, widths, palettes, totals, content), about["about"])
 
 
 class Draft:
@@ -76,6 +76,7 @@ class Draft:
             widths=store.widths,
             sizes=np.array(sizes, dtype=np.int64),
             values=np.concatenate(store.palettes),
+            totals=store.totals,
         )
         facts = {"rows": store.rows, "bytes": store.content.size, "fields": asdict(store.fields), "about": about}
         (self._folder / ABOUT).write_text(json.dumps(facts))

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
 from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.passes import in_order
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
 from tallbayes.rows.room import Room
 from tallbayes.rows.store import CHUNK_ROWS, Store
 from tallbayes.rows.subsample import Subsample
-from tallbayes.rows.tasks import OutcomeSums
+from tallbayes.rows.tasks import OutcomeSums, Parts
 from tallbayes.rows.threads import in_turns
 from tallbayes.rows.urn import Urn
 
@@ -59,17 +60,19 @@ class DiskRows:
     @cached_property
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
-        return self.reduce(OutcomeSums())
+        ((task, params, parts),) = self._ask((OutcomeSums(), None))
+        return cast(Outcomes, task.answer(parts, params, self))
 
     @property
     def total_weight(self) -> float:
         """See `Rows`."""
-        return self.outcomes.weight
+        return float(in_order(self.store.totals)[0])
 
     @property
     def mean_outcome(self) -> float:
         """See `Rows`."""
-        return self.outcomes.total / self.outcomes.weight
+        weight, total = in_order(self.store.totals).tolist()
+        return float(total / weight)
 
     def count(self, rows: int, passes: int = 0) -> None:
         """See `Rows`."""
@@ -83,25 +86,31 @@ class DiskRows:
         return cast(Found, found)
 
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
-        """See `Rows`."""
-        given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
-        tasks = [task for task, _ in questions]
-        parts: list[list[tuple[NDArray[Any], ...]]] = [[()] * self.store.chunks for _ in tasks]
+        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
+        if "outcomes" not in vars(self):
+            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
+            self.outcomes = own.answer(parts, params, self)
+        else:
+            asked = self._ask(*questions)
+        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
 
+    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
+        """What all chunks say, in their order: one pass."""
+        tasks = [task for task, _ in questions]
+        given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
+        said: list[list[Parts]] = [[()] * self.store.chunks for _ in tasks]
         with passing("pass over all rows", self.size) as done:
 
             def look(chunk: int) -> None:
                 arrays = self._piece(chunk)
-                for task, params, found in zip(tasks, given, parts, strict=True):
-                    found[chunk] = task.over(arrays, params)
+                for task, params, parts in zip(tasks, given, said, strict=True):
+                    parts[chunk] = task.over(arrays, params)
                 done(arrays.size)
 
             in_turns(look, self.store.chunks)
         self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
-        return tuple(
-            task.answer(tuple(np.concatenate(part) for part in zip(*found, strict=True)), params, self)
-            for task, params, found in zip(tasks, given, parts, strict=True)
-        )
+        joined = (tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in said)
+        return list(zip(tasks, given, joined, strict=True))
 
     def _piece(self, chunk: int) -> Arrays:
         """The rows of a chunk, in room that each thread has and uses again: tasks answer with copies."""

@@ -101,7 +101,7 @@ class ThinnedKernel:
     target: Target
     urn: Urn | None  # None where every row is always evaluated
     moves: Moves
-    ahead: int  # rows that a chain gets at a time
+    ahead: int  # rows that a chain gets the first time
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -214,10 +214,10 @@ class ThinnedKernel:
                 chain = refill(chain)
 
     def _refill(self, key: int, number: int, chains: int, chain: _Chain) -> _Chain:
-        """New rows for one of the chains."""
+        """New rows for one of the chains: twice as many as the time before, because each time is a pass."""
         assert self.urn is not None
         chain.record["used"] = 0
-        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead)
+        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead << chain.pools)
         return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
