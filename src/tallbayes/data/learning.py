@@ -21,11 +21,12 @@ from tallbayes.data.kinds import Column, Distinct, Kind
 from tallbayes.data.learned import Learned
 from tallbayes.data.memory import Memory
 from tallbayes.data.missing import Gaps
+from tallbayes.data.names import require
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.parts import Parts
-from tallbayes.data.pieces import Piece, sliced
+from tallbayes.data.pieces import Piece
 from tallbayes.data.sample import Rows
-from tallbayes.data.sources import open_source, require
+from tallbayes.data.sources import open_source
 from tallbayes.data.tally import row
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class _Learning:
         self.first: Rows | None = None  # a row, where no sample is needed
 
     def pieces(self) -> Iterator[Piece]:
-        return sliced(self.source.load, self.wanted)
+        return self.source.pieces(self.wanted)
 
     def learned(self) -> Learned:
         for piece in self.pieces():
