@@ -54,6 +54,7 @@ def materialise(
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels
+            warnings.filterwarnings("ignore", "Constructing a Categorical with a dtype")  # levels without a row here
             matrix = materializer.get_model_matrix(spec)
     except DataMismatchWarning as error:
         for name, known in categories.items():

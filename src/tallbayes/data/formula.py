@@ -88,7 +88,7 @@ class Formula:
     def parse_for(cls, text: str, data: Any, others: Iterable[str] = ()) -> tuple[Parsed, Any]:
         """Parse a formula for data, whose columns its '.' stands for, except `others` that have a part already.
 
-        Gives the data back too: loaded, where that was needed to know the columns.
+        Gives the data back too: opened, where that was needed to know the columns.
 
         >>> Formula.parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "days": [1, 9]}, others=["days"])[0].text
         'y ~ x'

@@ -8,6 +8,7 @@ infinite values. Rows count from zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallbayes.data.columns import clean, holds_dates, is_text, with_sorted_levels
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """Data of which all columns are at hand, their names, and which of them hold dates."""
+    """Data, the names of its columns, and which of them hold dates."""
 
     data: Any
     names: list[str]
@@ -29,19 +30,16 @@ class Known(NamedTuple):
 
 
 def names_and_dates(data: Any) -> Known:
-    """The columns on offer and which of them hold dates; what has to be loaded to know that is kept.
+    """The columns on offer and which of them hold dates, as their first rows tell; files come back opened.
 
     >>> import numpy as np
     >>> names_and_dates({"y": [0, 1], "sold": np.array(["2020-01-01", "2021-05-07"], dtype="datetime64[D]")})[1:]
     (['y', 'sold'], {'sold'})
     """
-    import pyarrow as pa
-
     source = open_source(data)
-    names = source.names
-    loaded = source.load(names) if names else {}
-    kept = pa.table(loaded) if loaded and all(isinstance(v, pa.ChunkedArray) for v in loaded.values()) else data
-    return Known(kept, names, {name for name, values in loaded.items() if holds_dates(values)})
+    first = next(source.pieces(source.names)).columns if source.names else {}
+    opened = source if isinstance(data, str | PathLike) else data
+    return Known(opened, source.names, {name for name, values in first.items() if holds_dates(values)})
 
 
 def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.DataFrame:

@@ -23,11 +23,11 @@ from tallbayes.data.learned import Learned
 from tallbayes.data.memory import Memory
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
-from tallbayes.data.parsed import Parsed
+from tallbayes.data.parsed import Extra, Parsed
 from tallbayes.data.parts import Parts
 from tallbayes.data.pieces import Piece
 from tallbayes.data.progress import passing
-from tallbayes.data.sample import Rows
+from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source
 from tallbayes.data.tally import row
 
@@ -99,8 +99,10 @@ class _Learning:
         self.codes = (*strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
         self.distinct |= {name: Distinct(wanted=wanted) for name in self.codes}
         self.columns = {name: Column(name, self.distinct.get(name)) for name in self.wanted}
-        extras = [extra.side for extra in (parsed.offset, parsed.trials) if extra is not None]
-        self.memory = Memory([parsed.right, *([] if self.coded else [parsed.left]), *extras])
+        extras = {what: extra.side for what, extra in _extras(parsed)}
+        sides = {"right": parsed.right, "left": [] if self.coded else parsed.left} | extras
+        self.memories = {name: Memory(side) for name, side in sides.items()}
+        self.sample = Sample() if any(memory.sampled for memory in self.memories.values()) else None
         self.gaps = Gaps(self.wanted, missing == "drop", arrays)
         self.first: Rows | None = None  # a row, where no sample is needed
 
@@ -131,14 +133,15 @@ class _Learning:
         dropped = self.arrays if gaps.drop else {}
         parts = Parts(self.pieces, kinds, self.dates, lacking, dropped, gaps.rows, gaps.kept)
         example = self.example(parts)
-        transforms, categories = self.memory.transforms(), self.memory.categories()
-        left = {} if self.coded is not None else self.left(example, kinds, transforms).transforms
-        right = materialise(parsed.right, example, transforms, categories)
+        known = {name: memory.transforms() for name, memory in self.memories.items()}
+        left = {} if self.coded is not None else self.left(example, kinds, known["left"]).transforms
+        right = materialise(parsed.right, example, known["right"], self.memories["right"].categories())
         group = group_term.at_least_two(parsed.group, self.levels(parsed.group, kinds)) if parsed.group else ()
-        added, trials = (
-            one_column(what, extra.text, extra.side, example, transforms).transforms if extra else {}
-            for what, extra in (("offset", parsed.offset), ("number of trials", parsed.trials))
-        )
+        others = {
+            what: one_column(what, extra.text, extra.side, example, known[what]).transforms
+            for what, extra in _extras(parsed)
+        }
+        added, trials = others.get("offset", {}), others.get("number of trials", {})
         levels = {name: kind for name in parsed.predictors if (kind := kinds[name].levels) is not None}
         formula = Formula(parsed, right.names, levels, right.transforms, right.categories, group, event, added)
         numbers = {name: self.distinct[name].values() for name in self.codes if kinds[name].levels is None}
@@ -153,14 +156,17 @@ class _Learning:
         kept = self.gaps.add(columns, piece.where)
         for name, column in self.columns.items():
             column.add(columns[name], kept, piece.where)
-        if self.gaps.troubled or not (self.memory.factors or self.first is None):
+        memories = [memory for memory in self.memories.values() if memory.factors]
+        if self.gaps.troubled or not (memories or self.first is None):
             return
         rows = Rows(np.arange(piece.start, self.gaps.rows), {name: columns[name] for name in self.parsed.columns})
         rows = rows if kept is None else rows.take(kept)
         if rows.numbers.size:
             self.first = rows.take(slice(1)) if self.first is None else self.first
-            if self.memory.factors:
-                self.memory.add(rows)
+            if self.sample is not None:
+                self.sample.add(rows)
+            for memory in memories:
+                memory.add(rows, self.sample)
 
     def refuse_many(self, where: str) -> None:
         """Raise ValueError if a text column of the right side has too many levels."""
@@ -170,7 +176,7 @@ class _Learning:
     def example(self, parts: Parts) -> pd.DataFrame:
         """Rows that show formulaic what there is: a sample if something is to be learned from it, or else just one."""
         assert self.first is not None
-        rows = [self.first] if self.memory.sample is None else self.memory.sample.rows()
+        rows = [self.first] if self.sample is None else self.sample.rows()
         order = np.argsort(np.concatenate([part.numbers for part in rows]))
         return parts.join([parts.part(part.columns, None, row) for part in rows], order).frame
 
@@ -189,3 +195,9 @@ class _Learning:
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design
+
+
+def _extras(parsed: Parsed) -> list[tuple[str, Extra]]:
+    """What a formula says of each row besides the design, by name."""
+    found = (("offset", parsed.offset), ("number of trials", parsed.trials))
+    return [(what, extra) for what, extra in found if extra is not None]

@@ -65,41 +65,40 @@ class Spread:
 
 
 class Memory:
-    """What the terms of some sides of a formula remember; of most formulas, nothing.
+    """What the terms of one side of a formula remember; those of most formulas nothing.
+
+    `sampled` tells that a sample is needed to learn all of it.
 
     >>> from tallbayes.data.parsed import parse
-    >>> memory = Memory([parse("y ~ center(x) + C(n)").right])
+    >>> memory = Memory(parse("y ~ center(x) + C(n)").right)
     >>> for values in ([1, 2], [6]):
-    ...     memory.add(Rows(np.arange(len(values)), {"x": values, "n": values}))
+    ...     memory.add(Rows(np.arange(len(values)), {"x": values, "n": values}), None)
     >>> memory.transforms()["center(x)"]["center"].round(3), memory.categories()
     (np.float64(3.0), {'C(n)': [1, 2, 6]})
     """
 
-    def __init__(self, sides: Iterable[Any]) -> None:
+    def __init__(self, side: Iterable[Any]) -> None:
         self.factors: dict[str, Any] = {}
         self.values: dict[str, Distinct] = {}
         self.states: dict[str, dict[str, Any]] = {}
-        sampled = False
-        for factor in (factor for side in sides for term in side for factor in term.factors):
+        self.sampled = False
+        for factor in (factor for term in side for factor in term.factors):
             if factor.eval_method.value != "python":
                 continue
             used = functions.check(factor.expr).functions
             if set(used) & {*REMEMBER, "C"}:
                 self.factors[factor.expr] = factor
             within = functions.nested(factor.expr, (*REMEMBER, "C"), REMEMBER)
-            sampled |= within or not set(SAMPLED).isdisjoint(used)
+            self.sampled |= within or not set(SAMPLED).isdisjoint(used)
             if "C" in used and not functions.nested(factor.expr, ["C"], REMEMBER):
                 self.values[factor.expr] = Distinct()
-        self.sample = Sample() if sampled else None
 
-    def add(self, rows: Rows) -> None:
-        """Learn from the rows of a piece."""
+    def add(self, rows: Rows, sample: Sample | None) -> None:
+        """Learn from the rows of a piece, and tell the sample which of them must be in it."""
         import pandas as pd
         from formulaic import ModelSpec
         from formulaic.errors import FormulaicError
 
-        if self.sample is not None:
-            self.sample.add(rows)
         frame = pd.DataFrame(rows.columns, copy=False)
         spec = ModelSpec([], na_action="ignore", output="pandas", transform_state=self.states)
         materializer = spec.get_materializer(frame, context=functions.context() | _recorders())
@@ -114,9 +113,9 @@ class Memory:
             if getattr(found, "dtype", None) != "category":  # whose levels are known
                 distinct.add(np.asarray(found))
         for name, state in self.states.items():
-            if self.sample is not None and "ends" in state:
+            if sample is not None and "ends" in state:
                 for sign, place, value in state["ends"]:
-                    self.sample.must((name, sign), sign * value, rows.take([place]))
+                    sample.must((name, sign), sign * value, rows.take([place]))
 
     def transforms(self) -> dict[str, Any]:
         """What is known from all rows, as formulaic has it; what is not among it is to be learned from the sample."""

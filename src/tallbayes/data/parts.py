@@ -81,10 +81,10 @@ class Parts:
                 columns = {name: values[kept] for name, values in columns.items()}
                 where, chosen = _among(piece.where, kept), piece.start + kept
                 length = kept.size
-            if rows > self._rows:
+            size += length
+            if rows > self._rows or size > self.size:
                 break
             if length:
-                size += length
                 yield self.part(columns, chosen, where)
         if (rows, size) != (self._rows, self.size):
             changed(f"at first it had {self._rows:,} rows, of which {self.size:,} were used, and now it has others")

@@ -56,7 +56,7 @@ def sliced(load: Callable[[Sequence[str]], dict[str, Any]], wanted: Sequence[str
     columns, size = load(wanted), PIECE
     rows = len(next(iter(columns.values())))
     _some(rows)
-    columns = {name: values.iloc if hasattr(values, "iloc") else values for name, values in columns.items()}
+    columns = {name: getattr(values, "iloc", values) for name, values in columns.items()}  # by place, not by index
     for start in range(0, rows, size):
         yield Piece({name: values[start : start + size] for name, values in columns.items()}, start, _row(start))
 

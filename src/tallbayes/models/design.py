@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 def parse_for(
     formula: str, data: Any, family: str | Family, weights: str | ArrayLike | None, offset: str | ArrayLike | None
 ) -> tuple[Parsed, Any]:
-    """The formula of a regression, parsed, and the data: loaded where a '.' has to be known.
+    """The formula of a regression, parsed, and the data: opened where a '.' has to be known.
 
     >>> parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "times": [1, 9]}, "bernoulli", "times", None)[0].text
     'y ~ x'
