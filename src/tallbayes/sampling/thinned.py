@@ -167,7 +167,7 @@ class ThinnedKernel:
         return float(out[0])
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        """Move every chain; chains run in threads, and share nothing but the passes in which rows are drawn."""
         count, p = state.theta.shape
         draws = Draws.empty(steps, 1, count, p)
         jobs = [
@@ -218,6 +218,7 @@ class ThinnedKernel:
         assert self.urn is not None
         chain.record["used"] = 0
         pool = self.urn.pool((key, chain.pools), number, chains, self.ahead)
+        self.model.rows.count(pool.y.size)
         return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
