@@ -16,7 +16,6 @@ M.-N. Tran, R. Kohn, M. Quiroz and M. Villani (2016), "The block pseudo-marginal
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -28,7 +27,6 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
-from tallbayes.rows import threads
 from tallbayes.rows.urn import Pool
 from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.importance import POINTS, seen
@@ -36,6 +34,7 @@ from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.request import NO_MORE
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, take_rows, walk
+from tallbayes.sampling.turns import in_turns
 from tallbayes.sampling.warmup import LONG, settled
 
 Array = NDArray[np.float64]
@@ -54,6 +53,10 @@ class _Chain(NamedTuple):
     pool: Pool  # of rows to come
     used: NDArray[np.int64]  # (1,) rows of it
     pools: int  # that it has had
+
+    @property
+    def left(self) -> Pool:
+        return self.pool.some(int(self.used[0]), self.pool.y.size)
 
     def copy(self) -> _Chain:
         return _Chain(
@@ -171,29 +174,30 @@ class SubsamplingKernel:
         if state.chains[0].sample.y.size != self.size:  # warm-up has changed it
             state = self._entered(state.theta, state.key + 1)  # with other rows: a pool is for one size only
 
-        def run(c: int) -> _Chain:
-            chain, facts, path, done = state.chains[c].copy(), np.empty((steps, 3)), np.empty((steps, p)), 0
-            while True:
-                done = walk(
-                    self.model.family.tag.terms, target, self.estimator.urn.total, self.blocks, *chain[:5],
-                    rng.first[c], rng.second[c], done, path, facts,
-                )  # fmt: skip
-                if done == steps:
-                    break
-                pool, pools = chain.pool.some(int(chain.used[0]), chain.pool.y.size), chain.pools
-                while pool.y.size < block:
-                    pool, pools = pool.then(self._refill(state.key, c, number, pools)), pools + 1
-                chain = chain._replace(pool=pool, used=np.zeros(1, np.int64), pools=pools)
+        done, chains = [0] * number, [chain.copy() for chain in state.chains]
+        paths = [(np.empty((steps, p)), np.empty((steps, 3))) for _ in chains]
+
+        def turn(c: int) -> bool:
+            done[c] = walk(
+                self.model.family.tag.terms, target, self.estimator.urn.total, self.blocks, *chains[c][:5],
+                rng.first[c], rng.second[c], done[c], *paths[c],
+            )  # fmt: skip
+            if done[c] == steps:
+                return True
+            pool, pools = chains[c].left, chains[c].pools
+            while pool.y.size < block:
+                pool, pools = pool.then(self._refill(state.key, c, number, pools)), pools + 1
+            chains[c] = chains[c]._replace(pool=pool, used=np.zeros(1, np.int64), pools=pools)
+            return False
+
+        in_turns(turn, number)
+        for c, (path, facts) in enumerate(paths):
             draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
             draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]
-            return chain
-
-        with ThreadPoolExecutor(min(number, threads.count())) as pool:
-            chains = tuple(pool.map(run, range(number)))
         draws.screened[:], draws.decided[:] = draws.accepted, True
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
         self.model.rows.count(steps * number * self.size)
-        return State(np.array([chain.theta for chain in chains]), chains, state.key), draws
+        return State(np.array([chain.theta for chain in chains]), tuple(chains), state.key), draws
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[SubsamplingKernel, State]:
         """Take as many rows as make the variance of the estimate VARIANCE, if that was left open."""
