@@ -8,13 +8,14 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.duplicates import Columns, Merged, pays
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.protocol import RowsAtHand
-from tallbayes.rows.room import Room, telling_of_space
+from tallbayes.rows.room import Room
 from tallbayes.rows.sorting import as_columns, sorted_by_group
-from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, StoreWriter
+from tallbayes.rows.store import CHUNK_ROWS, Fields, Store
 
 
 class DiskBuilder:
@@ -25,7 +26,7 @@ class DiskBuilder:
 
     def __init__(self, group: str | None, groups: int, room: Room, file: IO[bytes] | None = None) -> None:
         self._group, self._groups, self._room, self._file = group, groups, room, file
-        self._writer: _Chunks | None = None
+        self._writer: Chunks | None = None
 
     def add(self, part: Columns) -> None:
         """Take the rows of the next piece."""
@@ -34,7 +35,7 @@ class DiskBuilder:
         if self._writer is None:
             sorted_later = self._group is not None
             own = self._room.file() if self._file is None or sorted_later else self._file
-            self._writer = _Chunks(own, self._fields(part), self._room)
+            self._writer = Chunks(own, self._fields(part), self._room)
         self._writer.add(part)
 
     def _fields(self, part: Columns) -> Fields:
@@ -51,42 +52,10 @@ class DiskBuilder:
         return DiskRows(store, self._room) if merged is None else MemoryRows(*merged, self._group, self._groups)
 
     def _in_order(self, store: Store) -> Store:
-        writer = _Chunks(self._room.file() if self._file is None else self._file, store.fields, self._room)
+        writer = Chunks(self._room.file() if self._file is None else self._file, store.fields, self._room)
         for part in sorted_by_group(store, self._room.memory):
             writer.add(part)
         return writer.finish()
-
-
-class _Chunks:
-    """Cuts rows into chunks and writes them."""
-
-    def __init__(self, file: IO[bytes], fields: Fields, room: Room) -> None:
-        self._file, self._room, self._writer = file, room, StoreWriter(file, fields)
-        self._left: list[Columns] = []  # less than a chunk
-
-    def add(self, part: Columns) -> None:
-        """More rows."""
-        rows = Columns.joined([*self._left, part])
-        whole = rows.y.size - rows.y.size % CHUNK_ROWS
-        with telling_of_space(self._room):
-            for start in range(0, whole, CHUNK_ROWS):
-                self._writer.add(_in_file(rows.part(start, start + CHUNK_ROWS)))
-        self._left = [rows.part(whole, rows.y.size)] if whole < rows.y.size else []
-
-    def finish(self) -> Store:
-        """All rows; a scratch file is closed, and lives on as long as it is mapped."""
-        with telling_of_space(self._room):
-            for rest in self._left:
-                self._writer.add(_in_file(rest))
-            store = self._writer.finish()
-        self._file.close()
-        return store
-
-
-def _in_file(part: Columns) -> list[NDArray[np.float64]]:
-    """Columns in the order of `Fields.of`."""
-    optional = [one for one in (part.weights, part.offset) if one is not None]
-    return [*part.x, part.y, *optional, *(levels.astype(float) for levels in part.strata.values())]
 
 
 def _merged(store: Store) -> Columns | None:
