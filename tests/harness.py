@@ -13,7 +13,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -404,7 +404,7 @@ def same(a: Draws, b: Draws) -> bool:
 class CountingArrays(Arrays):
     """Counts row evaluations where they are made, apart from what Rows says of them."""
 
-    tally: list[int]
+    tally: list[int] = field(default_factory=list)
 
     def over_blocks(self, function: Callable[..., Any], *arguments: Any, looks: int = 1) -> None:
         vectors = {
