@@ -240,7 +240,8 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
+            cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look)
+            calibration = calibrate(cells, self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Concatenate, cast
 
@@ -13,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
 from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.parting import part_stores
 from tallbayes.rows.passes import in_order
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
 from tallbayes.rows.room import Room
 from tallbayes.rows.store import CHUNK_ROWS, Store
 from tallbayes.rows.subsample import Subsample
@@ -31,6 +33,12 @@ class DiskRows:
     def __init__(self, store: Store, room: Room) -> None:
         self.store, self._room, self.touched, self.passes = store, room, 0, 0
         self._counting, self._own = threading.Lock(), threading.local()
+
+    def _like(self, store: Store) -> DiskRows:
+        """Other rows: those that are looked at in one thread one after the other share its room."""
+        rows = DiskRows(store, self._room)
+        rows._own = self._own
+        return rows
 
     @property
     def size(self) -> int:
@@ -139,14 +147,27 @@ class DiskRows:
         """See `RowsAtHand`."""
         return make(self._at_hand.arrays, self.count, *given, **named)
 
+    def parted(self, parts: int, split: Split) -> list[DiskRows]:
+        """See `RowsAtHand`: each part has a store of its own."""
+
+        def pieces() -> Iterator[Arrays]:
+            with passing("dealing rows", self.size) as done:
+                for chunk in range(self.store.chunks):
+                    yield (arrays := self._piece(chunk))
+                    done(arrays.size)
+            self.count(self.size, 1)
+
+        return [self._like(store) for store in part_stores(pieces, self.store.fields, parts, split, self._room)]
+
     def without(self, columns: Sequence[int]) -> DiskRows:
         """The rows without some columns of the design."""
-        return DiskRows(self.store.without(columns), self._room)
+        return self._like(self.store.without(columns))
 
     @cached_property
     def _at_hand(self) -> MemoryRows:
         """All rows as arrays that are mapped from scratch files, for what needs any row at any time."""
-        rows = self._laid_out(self._room.scratch)
+        rows = MemoryRows.of(replace(self._laid_out(self._room.scratch).arrays, room=self._room))
+        vars(rows.arrays)["outcomes"] = self.outcomes  # which arrays in memory add up themselves
         rows.count = self.count  # type: ignore[method-assign]
         return rows
 

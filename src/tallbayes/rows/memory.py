@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
 from tallbayes.rows.subsample import Subsample
 from tallbayes.rows.urn import Kept, Urn
 
@@ -144,6 +144,12 @@ class MemoryRows:
         (200, 1000.0)
         """
         return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
+
+    def parted(self, parts: int, split: Split) -> list[MemoryRows]:
+        """See `RowsAtHand`."""
+        self.count(self.size, 1)
+        found = split(self.arrays, range(parts))
+        return [MemoryRows.of(part.reweighted(part.weights) if part.weights.size else part) for part in found]
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs

@@ -129,8 +129,18 @@ class Rows(Protocol):
         """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows."""
 
 
+class Split(Protocol):
+    """A way to deal rows to parts."""
+
+    def __call__(self, arrays: Arrays, numbers: range) -> Sequence[Arrays]:
+        """What the parts with these numbers get of some blocks; they have weights if the rows have."""
+
+
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
+
+    def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
+        """So many parts of the rows, each in the order of the rows, in one pass."""
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs

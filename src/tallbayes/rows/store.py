@@ -73,9 +73,9 @@ class StoreWriter:
            [0.5 , 0.25, 0.5 ]])
     """
 
-    def __init__(self, file: IO[bytes], fields: Fields) -> None:
+    def __init__(self, file: IO[bytes], fields: Fields, palettes: Sequence[Palette] | None = None) -> None:
         self._file, self._fields, self._rows = file, fields, 0
-        self._palettes = [Palette() for _ in range(fields.count)]
+        self._palettes = [Palette() for _ in range(fields.count)] if palettes is None else palettes
         self._offsets: list[list[int]] = []
         self._totals: list[Array] = []
         self._widths: list[list[int]] = []

@@ -8,11 +8,12 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.duplicates import Columns, Merged, pays
-from tallbayes.rows.room import Room, telling_of_space
+from tallbayes.rows.room import Room
 from tallbayes.rows.sorting import as_columns, sorted_by_group
-from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, StoreWriter
+from tallbayes.rows.store import CHUNK_ROWS, Fields, Store
 
 
 class DiskBuilder:
@@ -20,7 +21,7 @@ class DiskBuilder:
 
     def __init__(self, group: str | None, groups: int, room: Room, file: IO[bytes] | None = None) -> None:
         self._group, self._groups, self._room, self._file = group, groups, room, file
-        self._chunks: _Chunks | None = None
+        self._chunks: Chunks | None = None
 
     def add(self, part: Columns) -> None:
         """See `Builder`."""
@@ -53,47 +54,10 @@ class DiskBuilder:
         assert chunks is not None
         return chunks.finish()
 
-    def _start(self, part: Columns, file: IO[bytes] | None) -> _Chunks:
+    def _start(self, part: Columns, file: IO[bytes] | None) -> Chunks:
         optional = part.weights is not None, part.offset is not None
         fields = Fields.of(len(part.x), *optional, tuple(part.strata), self._group, self._groups)
-        return _Chunks(file, fields, self._room)
-
-
-class _Chunks:
-    """Cuts rows into chunks and writes them, to a scratch file unless one is given."""
-
-    def __init__(self, file: IO[bytes] | None, fields: Fields, room: Room) -> None:
-        self._room, self._scratch = room, file is None
-        self._file = room.file() if file is None else file
-        self._file.seek(0)
-        self._file.truncate()
-        self._writer = StoreWriter(self._file, fields)
-        self._left: list[Columns] = []  # less than a chunk
-
-    def add(self, part: Columns) -> None:
-        """More rows."""
-        rows = Columns.joined([*self._left, part])
-        whole = rows.y.size - rows.y.size % CHUNK_ROWS
-        with telling_of_space(self._room):
-            for start in range(0, whole, CHUNK_ROWS):
-                self._writer.add(_in_file(rows.part(start, start + CHUNK_ROWS)))
-        self._left = [rows.part(whole, rows.y.size)] if whole < rows.y.size else []
-
-    def finish(self) -> Store:
-        """All rows; a scratch file is closed, and lives on as long as it is mapped."""
-        with telling_of_space(self._room):
-            for rest in self._left:
-                self._writer.add(_in_file(rest))
-            store = self._writer.finish()
-        if self._scratch:
-            self._file.close()
-        return store
-
-
-def _in_file(part: Columns) -> list[NDArray[np.float64]]:
-    """Columns in the order of `Fields.of`."""
-    optional = [one for one in (part.weights, part.offset) if one is not None]
-    return [*part.x, part.y, *optional, *(levels.astype(float) for levels in part.strata.values())]
+        return Chunks(file, fields, self._room)
 
 
 def _merged(store: Store) -> Columns | None:
