@@ -29,7 +29,7 @@ def open_parquet(file: File) -> Contents:
             for batch in parquet.iter_batches(BATCH, columns=list(wanted)):
                 yield batch.select(wanted)
 
-    return _contents(schema, rows, batches)
+    return contents_of(schema, rows, batches)
 
 
 def open_arrow(file: File) -> Contents:
@@ -58,10 +58,11 @@ def open_arrow(file: File) -> Contents:
             else:
                 yield from (opened.get_batch(i).select(wanted) for i in range(opened.num_record_batches))
 
-    return _contents(schema, rows, batches)
+    return contents_of(schema, rows, batches)
 
 
-def _contents(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+    """What a schema and a way to its batches tell."""
     import pyarrow as pa
 
     def types(wanted: Sequence[str]) -> dict[str, Any]:

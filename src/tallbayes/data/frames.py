@@ -24,7 +24,7 @@ DROP = ', or leave such rows out with missing="drop"'
 
 
 class Known(NamedTuple):
-    """Data of which all columns are at hand, their names, and which of them hold dates."""
+    """Data that can be read again, the names of their columns, and which of them hold dates."""
 
     data: Any
     names: list[str]
@@ -32,18 +32,18 @@ class Known(NamedTuple):
 
 
 def names_and_dates(data: Any) -> Known:
-    """The columns on offer and which of them hold dates; what has to be loaded to know that is kept.
+    """The columns on offer and which of them hold dates: the first piece tells, and what was learned for it is kept.
 
     >>> names_and_dates({"y": [0, 1], "sold": np.array(["2020-01-01", "2021-05-07"], dtype="datetime64[D]")})[1:]
     (['y', 'sold'], {'sold'})
     """
-    import pyarrow as pa
-
     source = open_source(data)
     names = source.names
-    loaded = source.load(names) if names else {}
-    kept = pa.table(loaded) if loaded and all(isinstance(v, pa.ChunkedArray) for v in loaded.values()) else data
-    return Known(kept, names, {name for name, values in loaded.items() if _holds_dates(values)})
+    if not names:
+        return Known(data, names, set())
+    columns = source.load(names) if source.held else next(source.pieces(names)).columns
+    kept = data if source.held and not isinstance(data, str) else source  # of standard input what it held
+    return Known(kept, names, {name for name, values in columns.items() if _holds_dates(values)})
 
 
 def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.DataFrame:
