@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -30,6 +31,7 @@ class Outcome(NamedTuple):
     """How a command under a limit ended."""
 
     seconds: float
+    cpu: float  # seconds of processors, of the command and of those that it waited for
     peak: int  # most bytes at once, page cache included where there is a control group
     private: int  # most bytes at once that were no page cache, as far as looks every POLL seconds saw them
     killed: bool  # for the memory that it wanted
@@ -54,7 +56,7 @@ def run_limited(
     (0, 'hello\\n', False)
     """
     with _limited(limit) as group:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), _cpu_seconds()
         child = subprocess.Popen(
             [*group.prefix, *argv],
             stdin=subprocess.DEVNULL,
@@ -67,9 +69,16 @@ def run_limited(
         )
         with group.watched(child.pid):
             late, stdout, stderr = _ended(child, timeout)
-        seconds = time.perf_counter() - began
         return Outcome(
-            seconds, group.peak(), group.private, group.killed(child, stderr), late, child.returncode, stdout, stderr
+            time.perf_counter() - began,
+            _cpu_seconds() - before,
+            group.peak(),
+            group.private,
+            group.killed(child, stderr),
+            late,
+            child.returncode,
+            stdout,
+            stderr,
         )
 
 
@@ -88,6 +97,11 @@ def forget_files(paths: Sequence[str | os.PathLike[str]]) -> None:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(file)
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _ended(child: subprocess.Popen[str], timeout: float | None) -> tuple[bool, str, str]:
