@@ -57,7 +57,7 @@ def mode_of(model: GLM) -> Mode:
     """The mode, without the warning that a test problem is separated on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeparationWarning)
-        return find_mode(model, np.random.default_rng(0))
+        return find_mode(model)
 
 
 # --- kind 1: balance, read off the real kernel ---

@@ -255,7 +255,7 @@ def simulated(
 
 
 def found(model: Hierarchical, seed: int = 0) -> GroupMode:
-    return find_group_mode(model, np.random.default_rng(seed))
+    return find_group_mode(model)
 
 
 def distance(mode: GroupMode, tau: float) -> float:

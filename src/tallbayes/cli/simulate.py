@@ -63,11 +63,11 @@ def _write_file(path: Path, rows: int, seed: int) -> int:
 def _write_folder(path: Path, rows: int, seed: int, progress: bool) -> tuple[int, int]:
     """How many ones, and how many files."""
     from tallbayes.data.datasets import simulate_loans_in_pieces
-    from tallbayes.data.progress import counting_rows
+    from tallbayes.data.progress import passing, showing
     from tallbayes.data.writing import replacing_folder
 
     ones = files = 0
-    with counting_rows(progress, "simulating", rows) as done, replacing_folder(path) as partial:
+    with showing(progress), passing("simulating", rows) as done, replacing_folder(path) as partial:
         for loans in simulate_loans_in_pieces(rows, seed):
             loans.to_parquet(partial / PART.format(files), index=False)
             ones, files = ones + int(loans["foreclosed"].sum()), files + 1

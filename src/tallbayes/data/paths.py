@@ -6,9 +6,10 @@ import glob
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -57,27 +58,33 @@ def _standard_input() -> File:
 def _local(path: str) -> list[File]:
     import pyarrow as pa
 
-    def opener(file: str) -> Callable[[], Any]:
-        return lambda: pa.OSFile(file)
+    def found(file: str, kind: tuple[str, str | None], keys: Mapping[str, str | None] = MappingProxyType({})) -> File:
+        return File(repr(file), lambda: pa.OSFile(file), *kind, keys, lambda: _stamp(file))
 
     if os.path.isdir(path):
-        named = ((os.path.join(path, file), kind, keys) for file, kind, keys in _data_files(path, _below(path)))
-        return [File(repr(file), opener(file), *kind, keys) for file, kind, keys in named]
-    files = [path]
+        below = _data_files(path, _below(path))
+        return [found(os.path.join(path, file), kind, keys) for file, kind, keys in below]
+    paths = [path]
     if glob.has_magic(path) and not os.path.exists(path):
-        files = sorted(glob.glob(path, recursive=True))
-    if not files:
+        paths = sorted(glob.glob(path, recursive=True))
+    if not paths:
         raise FileNotFoundError(f"no file matches {path!r}")
-    found = []
-    for file in files:
+    files = []
+    for file in paths:
         if not os.path.exists(file):
             raise FileNotFoundError(f"no such file: {file!r}")
         if os.path.isdir(file):
             raise ValueError(_is_folder(file))
         if (kind := kind_of(file)) is None:
             raise ValueError(f"{file!r} is neither CSV nor Parquet nor Arrow: its name must end in {_endings()}")
-        found.append(File(repr(file), opener(file), *kind))
-    return found
+        files.append(found(file, kind))
+    return files
+
+
+def _stamp(file: str) -> list[Any]:
+    """What changes when a file does: its size and time of change, after its place."""
+    about = os.stat(file)
+    return [os.path.abspath(file), about.st_size, about.st_mtime_ns]
 
 
 def _remote(path: str) -> list[File]:

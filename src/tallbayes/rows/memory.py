@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Concatenate
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Concatenate, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
-from tallbayes.rows.subsample import pilot, stratified
-from tallbayes.rows.urn import Urn
+from tallbayes.rows.subsample import Subsample
+from tallbayes.rows.urn import Kept, Urn
 
 Array = NDArray[np.float64]
 
@@ -79,12 +80,22 @@ class MemoryRows:
     @property
     def total_weight(self) -> float:
         """See `Rows`."""
-        return float(self.arrays.weights.sum() if self.arrays.weights.size else self.size)
+        return self.outcomes.weight
 
     @property
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
         return self.arrays.outcomes
+
+    @property
+    def mean_outcome(self) -> float:
+        """See `Rows`."""
+        return self.outcomes.total / self.outcomes.weight
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """See `Rows`."""
+        return tuple(self.arrays.strata)
 
     def count(self, rows: int, passes: int = 0) -> None:
         """See `Rows`; chains may ask from several threads."""
@@ -94,14 +105,22 @@ class MemoryRows:
 
     def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
         """See `Rows`."""
-        given = NOTHING if params is None else self.arrays.vectors(params)
-        self.count(self.size * task.looks(given), 1)
-        return task.answer(task.over(self.arrays, given), given, self)
+        (found,) = self.reduce_all((task, params))
+        return cast(Found, found)
 
-    def draw(self, measure: Measure, theta: Array) -> Urn:
+    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`."""
-        self.count(self.size * measure.looks, int(measure.looks > 0))
-        return Urn(self.arrays, self.count, measure.of(self.arrays), theta)
+        found, looks = [], 0
+        for task, params in questions:
+            given = NOTHING if params is None else self.arrays.vectors(params)
+            looks += task.looks(given)
+            found.append(task.answer(task.over(self.arrays, given), given, self))
+        self.count(self.size * looks, int(looks > 0))
+        return tuple(found)
+
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+        """See `Rows`."""
+        return Urn(self, Kept(measure), theta, expected, seen, seed)
 
     def sample(
         self,
@@ -124,18 +143,21 @@ class MemoryRows:
         >>> sub.size, sub.total_weight
         (200, 1000.0)
         """
-        if measure is not None:
-            self.count(self.size * measure.looks, int(measure.looks > 0))
-        weights = self.arrays.own if measure is None else self.arrays.own * measure.of(self.arrays)
-        return MemoryRows.of(stratified(self.arrays, weights, size, rng, by, cases))
-
-    def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
-        """A quick weighted subsample for first guesses, half of it spent on rows in proportion to their outcome."""
-        self.count(size)
-        return MemoryRows.of(pilot(self.arrays, size, rng))
+        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """See `RowsAtHand`."""
         return make(self.arrays, self.count, *given, **named)
+
+    def without(self, columns: Sequence[int]) -> MemoryRows:
+        """See `RowsAtHand`.
+
+        >>> MemoryRows(x=[[1.0, 1.0], [0.0, 0.0]], y=[0.0, 1.0]).without([1]).columns
+        1
+        """
+        kept = [column for column in range(self.columns) if column not in columns]
+        if not kept:
+            raise ValueError("no column of the design is left: all are zero in every row")
+        return MemoryRows.of(replace(self.arrays, x=self.arrays.x[kept]))

@@ -15,8 +15,10 @@ M.-N. Tran, R. Kohn, M. Quiroz and M. Villani (2016), "The block pseudo-marginal
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,18 +28,19 @@ from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows import threads
-from tallbayes.rows.urn import draw_lots
+from tallbayes.rows.urn import Pool
 from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.importance import POINTS, seen
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.request import NO_MORE
-from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, walk
+from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, take_rows, walk
 from tallbayes.sampling.warmup import LONG, settled
 
 Array = NDArray[np.float64]
 
 BLOCKS = 50
+AHEAD = 50_000  # rows that a chain gets at a time, at least
 VARIANCE, BAD = 1.0, 3.0  # of the estimate: with which the posterior is close, and with which it no longer is
 SIZES_TRIED = 3
 FEWEST_ROWS = 20  # that tell their own variance: a few rows that happen to be alike seem to have none
@@ -47,6 +50,14 @@ class _Chain(NamedTuple):
     theta: Array  # (p,)
     at: Array  # (3,) estimate minus half its variance, log prior, variance
     sample: Sample
+    pool: Pool  # of rows to come
+    used: NDArray[np.int64]  # (1,) rows of it
+    pools: int  # that it has had
+
+    def copy(self) -> _Chain:
+        return _Chain(
+            self.theta.copy(), self.at.copy(), self.sample.copy(), self.pool, self.used.copy(), self.pools
+        )  # fmt: skip
 
 
 class State(NamedTuple):
@@ -54,6 +65,7 @@ class State(NamedTuple):
 
     theta: Array  # (chains, p)
     chains: tuple[_Chain, ...]
+    key: int  # of the rows that are drawn for them
 
 
 @dataclass(frozen=True)
@@ -122,17 +134,31 @@ class SubsamplingKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the Gaussian at the mode, each with rows of its own."""
         theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        return State(theta, tuple(self._enter(*one) for one in zip(theta, rng.second, strict=True)))
+        key, p = int(rng.second[0].integers(2**63)), theta.shape[1]
+        refills = [partial(self._refill, key, c, len(theta)) for c in range(len(theta))]
+        return State(theta, tuple(map(self._enter, refills, theta, [(Pool.empty(p), 0)] * len(theta))), key)
 
-    def _enter(self, theta: Array, rng: np.random.Generator) -> _Chain:
+    def _refill(self, key: int, chain: int, chains: int, pools: int) -> Pool:
+        """More rows for one of the chains."""
+        return self.estimator.urn.pool((key, pools), chain, chains, max(AHEAD, 2 * self.size))
+
+    def _enter(self, refill: Callable[[int], Pool], theta: Array, left: tuple[Pool, int]) -> _Chain:
+        """A chain at theta with new rows, of the pool that is left to it or another one."""
         p, m, target = theta.size, self.size, self.target
-        sample = Sample(np.empty((p, m)), np.empty(m), np.empty(m), np.empty(m))
-        draw_lots(self.estimator.urn.lots, self.mode.theta, 0, m, rng, *sample)
+        pool, pools = left
+        sample, filled = Sample(np.empty((p, m)), np.empty(m), np.empty(m), np.empty(m)), 0
+        while filled < m:
+            used = np.zeros(1, np.int64)
+            if not pool.y.size:
+                pool, pools = refill(pools), pools + 1
+            more = min(m - filled, pool.y.size)
+            take_rows(pool, used, filled, filled + more, sample)
+            filled, pool = filled + more, pool.some(more, pool.y.size)
         at, buffer = np.empty(3), np.empty((2, m))
         at[1] = log_prior(target, theta)
         at[0], at[2] = estimate(self.model.family.tag.terms, target, self.estimator.urn.total, sample, theta, buffer)
         self.model.rows.count(m)
-        return _Chain(theta.copy(), at, sample)
+        return _Chain(theta.copy(), at, sample, pool, np.zeros(1, np.int64), pools)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
@@ -140,16 +166,20 @@ class SubsamplingKernel:
         draws, target = Draws.empty(steps, 1, count, p), self.target
 
         def run(c: int) -> _Chain:
-            theta, at, sample = state.chains[c]
-            chain = _Chain(theta.copy(), at.copy(), sample.copy())
-            if sample.y.size != self.size:  # warm-up has changed it
-                chain = self._enter(theta, rng.second[c])
-            facts = np.empty((steps, 3))
-            path = np.empty((steps, p))
-            walk(
-                self.model.family.tag.terms, target, self.estimator.urn.lots, self.estimator.urn.total, self.blocks,
-                *chain, rng.first[c], rng.second[c], path, facts,
-            )  # fmt: skip
+            chain, refill = state.chains[c].copy(), partial(self._refill, state.key, c, count)
+            if chain.sample.y.size != self.size:  # warm-up has changed it
+                left = chain.pool.some(int(chain.used[0]), chain.pool.y.size)
+                chain = self._enter(refill, chain.theta, (left, chain.pools))
+            facts, path, done = np.empty((steps, 3)), np.empty((steps, p)), 0
+            while True:
+                done = walk(
+                    self.model.family.tag.terms, target, self.estimator.urn.total, self.blocks, *chain[:5],
+                    rng.first[c], rng.second[c], done, path, facts,
+                )  # fmt: skip
+                if done == steps:
+                    break
+                pool = refill(chain.pools)
+                chain = chain._replace(pool=pool, used=np.zeros(1, np.int64), pools=chain.pools + 1)
             draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
             draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]
             return chain
@@ -159,7 +189,7 @@ class SubsamplingKernel:
         draws.screened[:], draws.decided[:] = draws.accepted, True
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
         self.model.rows.count(steps * count * self.size)
-        return State(np.array([chain.theta for chain in chains]), chains), draws
+        return State(np.array([chain.theta for chain in chains]), chains, state.key), draws
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[SubsamplingKernel, State]:
         """Take as many rows as make the variance of the estimate VARIANCE, if that was left open."""

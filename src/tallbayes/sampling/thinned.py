@@ -32,8 +32,10 @@ convergence rate guarantees".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,9 +78,10 @@ class _Chain(NamedTuple):
     places: Array  # (5, p): z, the proposed z, theta - mode of both, and room to work in
     record: NDArray[Any]
     pool: Pool
+    pools: int = 0  # that it has had
 
     def copy(self) -> _Chain:
-        return _Chain(self.places.copy(), self.record.copy(), self.pool)
+        return self._replace(places=self.places.copy(), record=self.record.copy())
 
 
 class State(NamedTuple):
@@ -86,6 +89,7 @@ class State(NamedTuple):
 
     theta: Array  # (chains, p)
     chains: tuple[_Chain, ...]
+    key: int  # of the rows that are drawn for them
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class ThinnedKernel:
     target: Target
     urn: Urn | None  # None where every row is always evaluated
     moves: Moves
-    ahead: int  # rows drawn ahead at a time
+    ahead: int  # rows that a chain gets at a time
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -129,7 +133,7 @@ class ThinnedKernel:
         if theta is None:
             theta = self.initial.draw(rng.first) if self.model.prior.normal else self._scattered(rng.first)
         theta = np.array(theta, dtype=float)
-        return State(theta, tuple(self._enter(point) for point in theta))
+        return State(theta, tuple(self._enter(point) for point in theta), int(rng.second[0].integers(2**63)))
 
     def _scattered(self, rng: list[np.random.Generator]) -> Array:
         """Draws of proposals, twice as far from the center, and farther along flat directions.
@@ -153,7 +157,7 @@ class ThinnedKernel:
         places[0] = np.linalg.solve(self.mode.factor, places[2])
         record["always"] = self._always(places[0], places[2])
         record["rest"] = np.nan
-        return _Chain(places, record, no_rows(p))
+        return _Chain(places, record, Pool.empty(p))
 
     def _always(self, z: Array, delta: Array) -> float:
         if self.target.always.y.size == 0:
@@ -166,7 +170,10 @@ class ThinnedKernel:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
         count, p = state.theta.shape
         draws = Draws.empty(steps, 1, count, p)
-        jobs = [(chain.copy(), steps, rng.first[c], rng.second[c]) for c, chain in enumerate(state.chains)]
+        jobs = [
+            (partial(self._refill, state.key, c, count), chain.copy(), steps, rng.first[c], rng.second[c])
+            for c, chain in enumerate(state.chains)
+        ]
         workers = min(count, threads.count())
         if workers == 1:
             done = [self._run(*job) for job in jobs]
@@ -179,10 +186,15 @@ class ThinnedKernel:
             draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
         self.model.rows.count(steps * count * self.target.always.y.size)
         last = draws.theta[-1].copy() if steps else state.theta
-        return State(last, tuple(chain for chain, *_ in done)), draws
+        return State(last, tuple(chain for chain, *_ in done), state.key), draws
 
     def _run(
-        self, chain: _Chain, steps: int, first: np.random.Generator, second: np.random.Generator
+        self,
+        refill: Callable[[_Chain], _Chain],
+        chain: _Chain,
+        steps: int,
+        first: np.random.Generator,
+        second: np.random.Generator,
     ) -> tuple[_Chain, Array, Array, NDArray[np.bool_]]:
         """All steps of one chain; the compiled loop comes back for rows and passes."""
         p = chain.places.shape[1]
@@ -199,12 +211,14 @@ class ThinnedKernel:
             if why == NEEDS_PASS:
                 self._decide_on_all_rows(chain)
             else:
-                chain = self._refill(chain, second)
+                chain = refill(chain)
 
-    def _refill(self, chain: _Chain, rng: np.random.Generator) -> _Chain:
+    def _refill(self, key: int, number: int, chains: int, chain: _Chain) -> _Chain:
+        """New rows for one of the chains."""
         assert self.urn is not None
         chain.record["used"] = 0
-        return chain._replace(pool=self.urn.draw(self.ahead, rng))
+        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead)
+        return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
         """Put the log ratio of all rows into the record of a step."""
@@ -271,8 +285,3 @@ def refuse(why: int) -> None:
         raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
     if why == BAD_RATE:
         raise FloatingPointError("the rate at which rows are drawn is not a number")
-
-
-def no_rows(p: int) -> Pool:
-    """An empty pool."""
-    return Pool(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))
