@@ -80,7 +80,7 @@ def mode_of(model: Hierarchical) -> GroupMode:
     """The mode, without the warning that a test problem is separated on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeparationWarning)
-        return find_group_mode(model, np.random.default_rng(0))
+        return find_group_mode(model)
 
 
 def make(

@@ -67,7 +67,7 @@ def test_agreement_is_not_for_free(reference):
 
 def test_a_function_as_surrogate(reference):
     model = tb.GLM(FORMULA, DATA)
-    mode = tb.find_mode(model, np.random.default_rng(0))
+    mode = tb.find_mode(model)
 
     def rough(theta):
         step = theta - mode.theta

@@ -216,7 +216,7 @@ def test_a_fit_does_not_take_the_peak_of_the_prior_for_the_posterior():
 
 def test_the_mode_with_the_larger_mass_is_expanded_at_and_the_other_is_kept():
     for events, first in ((54, True), (40, False)):
-        mode = find_mode(spike(3, 0.01, events, 60)[0], np.random.default_rng(1))
+        mode = find_mode(spike(3, 0.01, events, 60)[0])
         assert (mode.theta[0] > 0.4) == first
         assert all((other.theta[0] > 0.4) != first for other in mode.others)
         assert mode.log_mass >= max([other.log_mass for other in mode.others], default=-np.inf)
@@ -227,7 +227,7 @@ def test_modes_of_single_coefficients_are_found():
     """Columns that do not know of one another: each coefficient has two modes of its own, so that there are four."""
     x = np.repeat(np.eye(2), 60, axis=0)
     y = np.concatenate([np.arange(60) < 50, np.arange(60) < 51]).astype(float)
-    mode = find_mode(GLM.from_arrays(x, y, prior=StudentT(3, 0, 0.01)), np.random.default_rng(1))
+    mode = find_mode(GLM.from_arrays(x, y, prior=StudentT(3, 0, 0.01)))
     places = {tuple((one.theta > 0.4).tolist()) for one in (mode, *mode.others)}
     assert places == set(itertools.product([False, True], repeat=2))
 
@@ -236,7 +236,7 @@ def test_more_modes_than_are_looked_for_are_told():
     x = np.repeat(np.eye(3), 60, axis=0)
     y = np.tile(np.arange(60) < 50, 3).astype(float)
     with pytest.warns(TailWarning, match="not all combinations"):
-        find_mode(GLM.from_arrays(x, y, prior=StudentT(3, 0, 0.01)), np.random.default_rng(1))
+        find_mode(GLM.from_arrays(x, y, prior=StudentT(3, 0, 0.01)))
 
 
 # --- flat directions ---
@@ -453,7 +453,7 @@ GROUPED = ([12, 20, 9, 30, 17], [80, 90, 70, 100, 85], [15, 10, 12, 13, 10])
 def grouped_kernel(model: Hierarchical) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.SeparationWarning)
-        mode = find_group_mode(model, np.random.default_rng(1))
+        mode = find_group_mode(model)
     return grouped_setup.expand(mode, np.random.default_rng(2))[0]
 
 

@@ -172,7 +172,7 @@ def test_arrays():
 def test_a_group_that_lost_its_rows_has_its_prior():
     weights = (DATA["bank"] != "b3").astype(float)
     model = tb.Hierarchical(FORMULA, DATA, weights=weights)
-    mode = find_group_mode(model, np.random.default_rng(1))
+    mode = find_group_mode(model)
     assert mode.at.effect_curvature[3] == 0
     fit = tb.sample(model, "auto", 2_000, seed=1, progress=False)
     z = fit.posterior["1|bank"].sel(bank="b3") / fit.posterior["1|bank_sigma"]

@@ -73,7 +73,7 @@ def shift(model, best, error):
     """By how many standard errors the posterior mode differs from the maximum of the likelihood."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theta = find_mode(model, np.random.default_rng(1)).theta
+        theta = find_mode(model).theta
     return dict(zip(model.coefficients, (theta - best) / error, strict=True))
 
 

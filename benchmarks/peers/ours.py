@@ -42,7 +42,7 @@ def timed_fit(X: np.ndarray, y: np.ndarray, method: Any, draws: int, warmup: int
 def find_exact_mode(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Two more Newton steps from where tallbayes is content."""
     model = tb.GLM.from_arrays(X, y, prior=PRIOR)
-    theta = tb.find_mode(model, np.random.default_rng(0)).theta
+    theta = tb.find_mode(model).theta
     for _ in range(2):
         here = model.derivatives(theta)
         precision = here.curvature[0] + np.eye(theta.size) / PRIOR_VARIANCE

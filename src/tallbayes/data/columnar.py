@@ -1,7 +1,8 @@
 """Parquet and Arrow (Feather) files, which tell the types of their columns: read batch by batch.
 
 A Parquet file is read with little memory even if all its rows are one row group: its pages are decoded as they are
-needed. `pyarrow.dataset` would hold whole row groups, several at a time.
+needed. `pyarrow.dataset` would hold whole row groups, several at a time. An Arrow file whose rows are few long batches,
+as polars writes them, is mapped: it takes no memory that the system could not take back.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from tallbayes.data.formats import Contents, File, plainly
 
 BATCH = 1 << 16  # rows
+LONG = 1 << 20  # rows of an Arrow batch that are not all read into memory, if its file is on a disk
 BUFFER = 1 << 20  # bytes of each column that are read ahead
 
 
@@ -29,7 +31,7 @@ def open_parquet(file: File) -> Contents:
             for batch in parquet.iter_batches(BATCH, columns=list(wanted)):
                 yield batch.select(wanted)
 
-    return _contents(schema, rows, batches)
+    return contents_of(schema, rows, batches)
 
 
 def open_arrow(file: File) -> Contents:
@@ -45,23 +47,43 @@ def open_arrow(file: File) -> Contents:
         opener = pa.ipc.open_file if first == b"ARROW1" else pa.ipc.open_stream
         return opener(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
 
-    with plainly(f"{file.name} is not an Arrow or Feather file"), file.open() as stream:
+    with plainly(f"{file.name} is not an Arrow or Feather file"), (file.map or file.open)() as stream:
         found = reader(stream)
-        schema = found.schema
-        rows = found.count_rows() if hasattr(found, "count_rows") else None  # a stream ends somewhere
+        schema, rows, long = found.schema, None, False
+        if file.map and hasattr(found, "count_rows"):  # not a stream; without a map it would read all
+            rows = found.count_rows()
+            long = rows > LONG * found.num_record_batches
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
-        with plainly(f"cannot read {file.name}"), file.open() as stream:
-            opened = reader(stream, sorted(schema.names.index(name) for name in wanted))
+        mapped = file.map if long else None
+        with plainly(f"cannot read {file.name}"), (mapped or file.open)() as stream:
+            fields = sorted(schema.names.index(name) for name in wanted)
+            opened = reader(stream, None if mapped else fields)  # of a mapped file Arrow would copy the chosen ones
             if isinstance(opened, pa.ipc.RecordBatchStreamReader):
                 yield from (batch.select(wanted) for batch in opened)
-            else:
-                yield from (opened.get_batch(i).select(wanted) for i in range(opened.num_record_batches))
+                return
+            for number in range(opened.num_record_batches):
+                batch = opened.get_batch(number).select(wanted)
+                if mapped:
+                    yield from (_copied(batch.slice(first, BATCH)) for first in range(0, batch.num_rows, BATCH))
+                else:
+                    yield batch
 
-    return _contents(schema, rows, batches)
+    return contents_of(schema, rows, batches)
 
 
-def _contents(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+def _copied(batch: Any) -> Any:
+    """A record batch in memory of its own, which stays as it is when the file goes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
+
+
+def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+    """What a schema and a way to its batches tell."""
     import pyarrow as pa
 
     def types(wanted: Sequence[str]) -> dict[str, Any]:

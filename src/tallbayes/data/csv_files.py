@@ -154,7 +154,8 @@ def _first_line(file: File) -> str:
         except OSError as error:
             if file.compression is None or error.errno is not None:
                 raise
-            raise ValueError(f"{file.name} is not compressed with {file.compression}: {error}") from error
+            problem = "complete" if "Truncated" in str(error) else f"compressed with {file.compression}"
+            raise ValueError(f"{file.name} is not {problem}: {error}") from error
     header = first.split(b"\n")[0].strip(b"\r")
     if not header.strip():
         raise ValueError(f"{file.name} is empty: a CSV file starts with the names of its columns")

@@ -34,6 +34,7 @@ class File(NamedTuple):
     compression: str | None = None
     keys: Mapping[str, str | None] = {}  # what the folders that it lies in say of all its rows
     stamp: Callable[[], list[Any] | None] = lambda: None  # its place, size and time of change, where they are known
+    map: Callable[[], Any] | None = None  # its bytes without a copy of them in memory, where that can be
 
 
 class Contents(NamedTuple):

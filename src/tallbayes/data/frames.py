@@ -8,7 +8,6 @@ infinite values. Rows count from zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallbayes.data.columns import clean, holds_dates, is_text, with_sorted_levels
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """Data, the names of its columns, and which of them hold dates."""
+    """Data that can be read again, the names of their columns, and which of them hold dates."""
 
     data: Any
     names: list[str]
@@ -30,16 +29,19 @@ class Known(NamedTuple):
 
 
 def names_and_dates(data: Any) -> Known:
-    """The columns on offer and which of them hold dates, as their first rows tell; files come back opened.
+    """The columns on offer and which of them hold dates: the first piece tells, and what was learned for it is kept.
 
     >>> import numpy as np
     >>> names_and_dates({"y": [0, 1], "sold": np.array(["2020-01-01", "2021-05-07"], dtype="datetime64[D]")})[1:]
     (['y', 'sold'], {'sold'})
     """
     source = open_source(data)
-    first = next(source.pieces(source.names)).columns if source.names else {}
-    opened = source if isinstance(data, str | PathLike) else data
-    return Known(opened, source.names, {name for name, values in first.items() if holds_dates(values)})
+    names = source.names
+    if not names:
+        return Known(data, names, set())
+    columns = source.load(names) if source.held else next(source.pieces(names)).columns
+    kept = data if source.held and not isinstance(data, str) else source  # of standard input what it held
+    return Known(kept, names, {name for name, values in columns.items() if holds_dates(values)})
 
 
 def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data import functions, group_term
 from tallbayes.data import outcome as outcomes
+from tallbayes.data.ahead import ahead
 from tallbayes.data.columns import clean, is_text
 from tallbayes.data.design import Design, materialise, one_column
 from tallbayes.data.formula import MAX_LEVELS, Formula
@@ -25,6 +26,7 @@ from tallbayes.data.names import require
 from tallbayes.data.parsed import Extra, Parsed
 from tallbayes.data.parts import Parts
 from tallbayes.data.pieces import Piece
+from tallbayes.data.progress import passing
 from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source
 from tallbayes.data.tally import row
@@ -104,11 +106,16 @@ class _Learning:
         self.gaps = Gaps(self.wanted, missing == "drop", arrays)
         self.first: Rows | None = None  # a row, where no sample is needed
 
-    def pieces(self) -> Iterator[Piece]:
-        return self.source.pieces(self.wanted)
+    def pieces(self, what: str = "building rows") -> Iterator[Piece]:
+        """All pieces; those of files are read ahead."""
+        found = self.source.pieces(self.wanted)
+        with passing(what, self.source.rows) as done:
+            for piece in found if self.source.held else ahead(found):
+                yield piece
+                done(len(next(iter(piece.columns.values()))))
 
     def learned(self) -> Learned:
-        for piece in self.pieces():
+        for piece in self.pieces("looking at the data"):
             self.refuse_many(f" in the first {piece.start:,} rows")
             self.add(piece)
         parsed, gaps = self.parsed, self.gaps

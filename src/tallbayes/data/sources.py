@@ -1,8 +1,9 @@
-"""Any input is opened: it tells its columns, and loads those that are asked for.
+"""Any input is opened: it becomes a source, which tells its columns and gives the rows of those that are asked for.
 
-That is pandas, polars (eager or lazy), pyarrow, other frames that narwhals knows, a dict of arrays, or a path: of one
-file, a pattern or folder of files, an address such as s3://bucket/loans, or "-" for standard input. Files are CSV,
-Parquet or Arrow (Feather); several of them are one below the other in the order of their names.
+That is pandas, polars (eager or lazy), pyarrow (a table or a data set), a DuckDB relation, other frames that narwhals
+knows, a dict of arrays, `scan`, or a path: of one file, a pattern or folder of files, an address such as
+s3://bucket/loans, or "-" for standard input. Files are CSV, Parquet or Arrow (Feather); several of them are one below
+the other in the order of their names.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallbayes.data.arrow_datasets import open_dataset
 from tallbayes.data.files import open_path
 from tallbayes.data.names import listed
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
+from tallbayes.data.queries import open_lazy_frame, open_relation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +35,11 @@ def open_source(data: Any) -> Source:
     """
     if isinstance(data, Source):
         return data
+    if isinstance(data, Iterator):
+        raise ValueError(
+            f"data of type {type(data).__name__} can be read only once, and the data are read several times; give "
+            "tb.scan(function), where the function returns a new iterator of frames each time"
+        )
     if isinstance(data, str | os.PathLike):
         source = open_path(os.fspath(data))
     elif isinstance(data, Mapping):
@@ -63,19 +71,28 @@ def rereadable(data: Any) -> Any:
 
 def _open_frame(data: Any) -> Source:
     import narwhals as nw
+    import pyarrow as pa
 
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
         names = [str(name) for name in data.columns]
         return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
-    if nw.dependencies.is_pyarrow_table(data):
-        return _held(data.column_names, data.num_rows, lambda wanted: {name: data[name] for name in wanted})
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        return _held(table.column_names, table.num_rows, lambda wanted: {name: table[name] for name in wanted})
+    if nw.dependencies.is_polars_lazyframe(data):
+        return open_lazy_frame(data)
+    kind = type(data).__module__.partition(".")[0].lstrip("_")
+    if kind == "duckdb" and hasattr(data, "columns"):
+        return open_relation(data)
+    if kind == "pyarrow" and hasattr(data, "get_fragments"):
+        return open_dataset(data)
     try:
         frame = nw.from_native(data)
     except TypeError as error:
         raise TypeError(
             f"cannot read data of type {type(data).__name__}; give a data frame (pandas, polars, pyarrow), "
-            "a dict of arrays, or a path to CSV, Parquet or Arrow files"
+            "a dict of arrays, a path to CSV, Parquet or Arrow files, or tb.scan(function)"
         ) from error
 
     def load(wanted: Sequence[str]) -> dict[str, Any]:
@@ -83,7 +100,8 @@ def _open_frame(data: Any) -> Source:
         table = (needed.collect() if isinstance(needed, nw.LazyFrame) else needed).to_arrow()
         return dict(zip(wanted, table.columns, strict=True))
 
-    return _held(frame.collect_schema().names(), None if isinstance(frame, nw.LazyFrame) else len(frame), load)
+    source = _held(frame.collect_schema().names(), None, load)
+    return source._replace(held=False) if isinstance(frame, nw.LazyFrame) else source._replace(rows=len(frame))
 
 
 def _held(names: list[str], rows: int | None, load: Callable[[Sequence[str]], dict[str, Any]]) -> Source:

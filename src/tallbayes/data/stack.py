@@ -117,7 +117,7 @@ def with_keys(contents: Contents, values: Mapping[str, Any], types: Mapping[str,
     """
     import pyarrow as pa
 
-    keys = {key: pa.scalar(value).cast(types[key]) for key, value in values.items() if key not in contents.names}
+    keys = {key: pa.array([value]).cast(types[key])[0] for key, value in values.items() if key not in contents.names}
     if not keys:
         return contents
 

@@ -19,7 +19,7 @@ from tallbayes.groups.model import Hierarchical
 from tallbayes.models.cautions import warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
-from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, with_pilot
+from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, with_look
 from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
@@ -94,19 +94,19 @@ class GroupMode:
         return f"their sd with prior {self.model.group_prior}; {data}"
 
 
-def find_group_mode(model: Hierarchical, rng: np.random.Generator) -> GroupMode:
+def find_group_mode(model: Hierarchical) -> GroupMode:
     """The mode given tau, for the most probable tau; warns of separation and refuses collinear columns.
 
     >>> data = {"bank": ["a", "a", "a", "b", "b", "b"], "y": [0, 1, 0, 0, 0, 1]}
-    >>> find_group_mode(Hierarchical("y ~ 1 + (1 | bank)", data), np.random.default_rng(1)).at.beta.round(1)
+    >>> find_group_mode(Hierarchical("y ~ 1 + (1 | bank)", data)).at.beta.round(1)
     array([-0.7])
     """
     p, before = len(model.coefficients), model.rows.passes
     theta, tau = np.zeros(model.rows.width), FIRST_TAU
-    largest, start = model.moments.largest, model.derivatives(theta)
+    largest, start = model.moments.largest, model.first.at_zero
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
-    for rows in with_pilot(model, rng)[:-1]:  # with few rows a group it says nothing on effects
+    for rows in with_look(model)[:-1]:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
     top, scales, heights, mass = _settle(model, theta, tau)
     theta, at, modes = top.theta, _expansion(top.theta, top.here), 1

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled, small
 from tallbayes.families.terms import chunk_bounds, chunk_derivatives, third
+from tallbayes.groups.alias import tables
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import CHUNK, LENGTH, joined_groups, piece
 from tallbayes.rows.protocol import Count
 from tallbayes.rows.remainders import CHECKED, SLACK, largest_excess, require_bounds
-from tallbayes.rows.subsample import scattered, systematic
+from tallbayes.rows.subsample import scattered
 from tallbayes.rows.threads import over_blocks
-from tallbayes.rows.urn import tables
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -233,3 +233,31 @@ class GroupRemainders:
     def _seen(self, rows: Integers) -> Seen:
         part = self._arrays.take(rows)
         return Seen(part.x.T, part.y, self._eta[rows], part.own, part.codes)
+
+
+def systematic(members: Integers, measure: Array, size: int, rng: np.random.Generator) -> tuple[Integers, Array]:
+    """Draw `size` of the members without replacement, and give one over their inclusion probabilities.
+
+    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its
+    probability, and picked at unit distances from a random start; with equal measures that is simple random
+    sampling.
+    """
+    if size >= members.size:
+        return members, np.ones(members.size)
+    lengths = measure[members]
+    certain = np.zeros(members.size, dtype=bool)
+    while True:  # whoever would be longer than one is taken for certain, and the others share the rest
+        rest = ~certain
+        count, total = size - int(certain.sum()), lengths[rest].sum()
+        probability = certain.astype(float)
+        if total > 0:
+            probability[rest] = count * (lengths[rest] / total)
+        larger = rest & (probability >= 1)
+        if not larger.any():
+            break
+        certain |= larger
+    order = rng.permutation(np.flatnonzero(rest & (probability > np.finfo(float).tiny)))
+    ends = np.cumsum(probability[order])
+    picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
+    chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
+    return members[chosen], 1 / probability[chosen]

@@ -80,9 +80,9 @@ class GroupSetup:
 
     def _mode(self, warned: str) -> tuple[GroupMode, np.random.Generator]:
         """The mode, and random numbers for the surrogate; warns of what the method so named may not visit."""
-        mode_seed, surrogate_seed, _ = seeds(self.seed)
+        surrogate_seed, _ = seeds(self.seed)
         with self.phases("mode"):
-            mode = find_group_mode(self.model, np.random.default_rng(mode_seed))
+            mode = find_group_mode(self.model)
         flat = mode.flat[:, :0] if warned == "thinned" else mode.flat  # its proposals reach along flat directions
         warn_of_heavy_priors(self.model.coefficients, flat, mode.modes, warned)
         return mode, np.random.default_rng(surrogate_seed)

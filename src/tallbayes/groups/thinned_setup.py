@@ -39,7 +39,6 @@ from tallbayes.sampling.thinned_setup import (
     prior_of,
     prior_profile,
     profile,
-    require_every_row,
     shape_of,
 )
 
@@ -53,6 +52,7 @@ BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed 
 OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian then leaves it
 PAIRS = 64  # of points, for what is expected of a move
 MOVES_A_SWEEP = 3
+ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
 EVALUATED = 80.0  # what a remainder costs where all rows of a group are evaluated, beside the columns
 
 
@@ -184,3 +184,16 @@ def _target(mode: GroupMode, expansion: Expansion, drawn: Drawn, always: Always)
         shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (mode.at.beta.size, 1))),
         np.array([TAU, SCALE, COEFFICIENTS, *flat, EFFECTS], dtype=np.intp),
     )
+
+
+def require_every_row(missing: int, total: float, found: float) -> None:
+    """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
+
+    A row that is neither would drop out of the posterior in silence. `missing` are rows that the kernel lacks, `total`
+    is the sum of the weighted bounds to draw from, and `found` what the kernel has.
+    """
+    if missing or not abs(total - found) <= ROUNDED * found:
+        raise FloatingPointError(
+            f"{missing} rows would be left out (bounds of {total:.9g} to draw from, not {found:.9g}); "
+            "please report this"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from tallbayes.data.learned import Learned
 from tallbayes.data.parts import Part
 from tallbayes.data.tally import Where
 from tallbayes.families import Binomial, Family, Poisson
-from tallbayes.rows.building import Builder
+from tallbayes.rows.building import builder
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import ROOM, Room
@@ -29,10 +29,18 @@ class Building:
     """
 
     def __init__(
-        self, family: Family, outcome: str, columns: int, rows: int, group: str | None, groups: int, room: Room = ROOM
+        self,
+        family: Family,
+        outcome: str,
+        columns: int,
+        rows: int,
+        group: str | None,
+        groups: int,
+        room: Room = ROOM,
+        file: IO[bytes] | None = None,
     ) -> None:
         most = 2 * rows if isinstance(family, Binomial) else rows
-        self._builder = Builder(columns, most, group, groups, room)
+        self._builder = builder(columns, most, group, groups, room, file)
         self._check = family.checking(outcome)
         self._lightest, self._some = (np.inf, ""), True  # the smallest weight and its row; whether any is positive
         self.ones = 0  # rows with an outcome other than zero
@@ -69,16 +77,19 @@ class Building:
         return self._builder.finish()
 
 
-def build(learned: Learned, family: Family, given: Mapping[str, Any], room: Room = ROOM) -> tuple[RowsAtHand, int]:
+def build(
+    learned: Learned, family: Family, given: Mapping[str, Any], room: Room = ROOM, file: IO[bytes] | None = None
+) -> tuple[RowsAtHand, int]:
     """The rows of a formula that has been learned, in one pass over the data; and how many outcomes are not zero.
 
-    `given` are weights, offset, trials and exposure: a column's name, an array, or None.
+    `given` are weights, offset, trials and exposure, where there are any: a column's name or an array. Rows go to the
+    `file`, if there is one.
     """
     formula = learned.formula
     sizes = len(formula.coefficients), learned.rows
-    building = Building(family, formula.outcome, *sizes, formula.group, len(formula.group_levels), room)
+    building = Building(family, formula.outcome, *sizes, formula.group, len(formula.group_levels), room, file)
     for part, x, y, added, trials, codes in learned.designs():
-        weights, offset, others, exposure = (_numbers(part, given[what]) for what in WHAT)
+        weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
         if exposure is not None:
             assert isinstance(family, Poisson)
             offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
@@ -12,24 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
 from tallbayes.data.formula import Formula
-from tallbayes.data.learning import learn
-from tallbayes.data.missing import CHOICES, DROP
+from tallbayes.data.missing import CHOICES
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models import collinear as dependence
-from tallbayes.models.building import Building, build
+from tallbayes.models.building import Building
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
+from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
-from tallbayes.rows.moments import ColumnMoments, Moments
+from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import RowsAtHand
-from tallbayes.rows.room import ROOM, Room
+from tallbayes.rows.room import Room
 from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
 from tallbayes.rows.track import Track
 
@@ -43,7 +45,8 @@ class GLM:
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. `outcome` is the value of the outcome's column that counts as 1,
     `missing="drop"` leaves out rows with missing values, `collinear="drop"` columns that are linear combinations of
-    those before them. A formula may come parsed already.
+    those before them. Rows that do not fit into `memory` (half of what is free, unless given) go to disk, and a `cache`
+    folder keeps them. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -71,7 +74,8 @@ class GLM:
         outcome: Any = None,
         missing: str = "refuse",
         collinear: str = "refuse",
-        room: Room = ROOM,
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         for option, value, choices in (
             ("missing", missing, CHOICES),
@@ -96,27 +100,19 @@ class GLM:
             if outcome is not None and not isinstance(kind, Bernoulli):
                 raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
             given = {"weights": weights, "offset": offset, "trials": trials, "exposure": exposure}
+            columns = {what: name for what, name in given.items() if isinstance(name, str)}
             arrays = {
                 what: numbers(what, values)
                 for what, values in given.items()
                 if not (values is None or isinstance(values, str))
             }
-            learned = learn(
-                parsed,
-                data,
-                outcome,
-                binary=isinstance(kind, Bernoulli),
-                numeric={name: what for what, name in given.items() if isinstance(name, str)},
-                strata=strata,
-                arrays=arrays,
-                missing=missing,
-                instead=DROP,
+            wanted = Wanted(kind, columns, arrays, strata, outcome, missing)
+            rows, fitted, left_out, self.observations, ones = prepare(
+                parsed, data, wanted, Room.of(memory, cache), cache
             )
-            fitted = learned.formula
-            rows, ones = build(learned, kind, given | arrays, room)
-            self.has_offset, self.observations = offset is not None, learned.rows
+            self.has_offset = offset is not None
             self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
-            self.left_out = learned.left_out
+            self.left_out = left_out
             if collinear == "drop" and (found := self._dependent()):
                 self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
                 fitted = fitted.without(self.coefficients[column] for column, _ in found)
@@ -130,8 +126,8 @@ class GLM:
         self.seconds = phases.seconds
 
     def _dependent(self) -> list[dependence.Dependent]:
-        """Columns that are linear combinations of those before them: a pass over all rows."""
-        curvature = self.derivatives(np.zeros(self.rows.width)).curvature[0]
+        """Columns that are linear combinations of those before them."""
+        curvature = self.first.at_zero.curvature[0]
         return dependence.dependent(self.coefficients, self.moments.largest, curvature)
 
     @classmethod
@@ -207,12 +203,17 @@ class GLM:
         """What all ways to make a model have in common."""
         self.rows, self.family, self.coefficients = rows, family, coefficients
         self._group, self.levels = group or "", tuple(levels)
-        vars(self).pop("moments", None)  # of columns that were left out since
+        vars(self).pop("first", None)  # it was of columns that were left out since
 
     @cached_property
+    def first(self) -> First:
+        """What one pass over the rows tells before anything else is known."""
+        return first_pass(self.rows, self.family.tag)
+
+    @property
     def moments(self) -> Moments:
         """What the columns look like."""
-        return self.rows.reduce(ColumnMoments())
+        return self.first.moments
 
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
@@ -239,7 +240,8 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            calibration = calibrate(by_predictor(self.rows, run.theta.mean((0, 1))), self.family)
+            cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look)
+            calibration = calibrate(cells, self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
@@ -261,7 +263,7 @@ class GLM:
         """
         model = copy(self)
         model.rows, model.prior, model.whole = rows, self.prior.to_the_power(share), False
-        vars(model).pop("moments", None)  # the part's columns have their own
+        vars(model).pop("first", None)  # the part's rows have their own
         return model
 
     def log_prior(self, params: Array) -> Array:

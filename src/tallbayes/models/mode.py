@@ -28,13 +28,13 @@ from tallbayes.models.collinear import COLLINEAR, refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
+from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
-PILOT_ROWS = 15_000
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
 MANY_STARTS = 5  # those with which all combinations of two coefficients are found
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
@@ -84,16 +84,16 @@ class AnyMode(Protocol):
         """The expansion with all second derivatives; raises ValueError where there is none."""
 
 
-def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
+def find_mode(model: GLM) -> Mode:
     """The posterior mode of the model, warning of separation and refusing collinear columns.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
-    >>> find_mode(model, np.random.default_rng(1)).theta.round(1)
+    >>> find_mode(model).theta.round(1)
     array([-1.3,  0.9])
     """
     theta, before = np.zeros(len(model.coefficients)), model.rows.passes
     largest = model.moments.largest
-    start = model.derivatives(theta)
+    start = model.first.at_zero
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
 
@@ -105,7 +105,7 @@ def find_mode(model: GLM, rng: np.random.Generator) -> Mode:
         precision, _, step = _newton(model.prior, at, here)
         return step, float(step @ precision @ step)
 
-    for rows in with_pilot(model, rng):
+    for rows in with_look(model):
         sees = partial(rows.reduce, LogLikelihoodDerivatives(model.family.tag))
         top = climb(partial(look, sees), newton, theta)
         theta = top.theta
@@ -253,9 +253,10 @@ def _factor(precision: Array) -> Array:
     return np.asarray(scale[:, None] * np.linalg.inv(root).T)
 
 
-def with_pilot(model: GLM, rng: np.random.Generator) -> list[Rows]:
-    """The rows on which to climb, one after the other: a subsample first, where there are many."""
-    return [model.rows.pilot(2 * PILOT_ROWS, rng), model.rows] if model.rows.size > 4 * PILOT_ROWS else [model.rows]
+def with_look(model: GLM) -> list[Rows]:
+    """The rows on which to climb, one after the other: those of a first look first, where there are many."""
+    look = model.first.look
+    return [model.rows] if look is None else [MemoryRows.of(look.weighted), model.rows]
 
 
 def require_top(top: Climb) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tallbayes.families import Tag
 from tallbayes.families.terms import no_family
 from tallbayes.rows import passes
 from tallbayes.rows.passes import LENGTH, in_order, joined_groups
+from tallbayes.rows.room import Room
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
@@ -30,14 +31,18 @@ class Outcomes(NamedTuple):
 
     slopes: Array  # (width,)
     constant: float
+    weight: float  # of all rows
+    total: float  # of the weighted outcomes
 
     @classmethod
-    def of(cls, groups: int, slopes: Array, constants: Array, numbers: Integers, by_group: Array) -> Outcomes:
+    def of(
+        cls, groups: int, slopes: Array, constants: Array, totals: Array, numbers: Integers, by_group: Array
+    ) -> Outcomes:
         """From the sums of blocks."""
         found = in_order(slopes)
         if groups:
             found = np.concatenate([found, joined_groups(groups, numbers, by_group)[0], [0.0]])
-        return cls(found, float(in_order(constants)[0]))
+        return cls(found, float(in_order(constants)[0]), *map(float, in_order(totals)))
 
     def linear(self, family: Tag, params: Array) -> Array:
         """Its value for each parameter vector; zero where the family is not canonical."""
@@ -65,6 +70,8 @@ class Arrays:
     strata: Mapping[str, NDArray[np.int64]]  # by name, the level of each row
     codes: NDArray[np.int32]  # empty: no groups
     groups: int
+    block: int = 0  # number of the first block, where these are some of the blocks
+    room: Room | None = None  # where these are mapped from scratch files, others can be too
 
     @classmethod
     def of(
@@ -115,6 +122,10 @@ class Arrays:
         """Where each group's rows begin, and where the last ends."""
         return np.searchsorted(self.codes, np.arange(self.groups + 1))
 
+    def empty(self, *shape: int, dtype: DTypeLike = float) -> NDArray[Any]:
+        """Space for numbers of all rows, which lies where the rows do: in memory, or in a scratch file."""
+        return np.empty(shape, dtype) if self.room is None else self.room.scratch(shape, dtype)
+
     @property
     def own(self) -> Array:
         """The weight of each row."""
@@ -126,6 +137,19 @@ class Arrays:
         codes = self.codes[chosen] if self.codes.size else self.codes
         strata = {name: level[chosen] for name, level in self.strata.items()}
         return Arrays(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata, codes, self.groups)
+
+    def parts(self, chosen: Integers) -> tuple[NDArray[Any], ...]:
+        """Some of the rows as a task may answer them: copies that are joined along their first axis."""
+        part = self.take(chosen)
+        return np.ascontiguousarray(part.x.T), part.y, part.weights, part.offset, part.codes, *part.strata.values()
+
+    @classmethod
+    def joined(cls, parts: tuple[NDArray[Any], ...], names: Iterable[str], groups: int) -> Arrays:
+        """The rows that such parts are together; `names` are those of the strata."""
+        x, y, weights, offset, codes, *levels = parts
+        return cls(
+            np.ascontiguousarray(x.T), y, weights, offset, dict(zip(names, levels, strict=True)), codes, groups
+        )  # fmt: skip
 
     def reweighted(self, weights: Array) -> Arrays:
         """The same rows with other weights; none if all of them are one."""
@@ -145,15 +169,12 @@ class Arrays:
 
     def vectors(self, params: ArrayLike) -> Array:
         """Parameter vectors as rows of a contiguous array; compiled loops do not check their width."""
-        params = np.array(np.atleast_2d(params), dtype=float, order="C")
-        if params.shape[1] != self.width:
-            raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {self.width}")
-        return params
+        return vectors(params, self.width)
 
-    def predictors(self, params: Array) -> Array:
-        """Linear predictors (k, n) of parameter vectors (k, width)."""
+    def predictors(self, params: Array, out: Array | None = None) -> Array:
+        """Linear predictors (k, n) of parameter vectors (k, width), in `out` if that is given."""
         params = self.vectors(params)
-        eta = np.empty((len(params), self.size))
+        eta = self.empty(len(params), self.size) if out is None else out
         data = (no_family(), self.x, self.offset, self.codes, params, LENGTH, eta)
         self.over_blocks(passes.predictors, *data, looks=len(params))
         return eta
@@ -163,14 +184,19 @@ class Arrays:
         """The part of the log-likelihood that is linear in the parameters."""
         return Outcomes.of(self.groups, *self.outcome_sums())
 
-    def outcome_sums(self) -> tuple[Array, Array, Integers, Array]:
-        """By blocks: products of the weighted outcomes with columns and with the offset, and their sums by group."""
+    def outcome_sums(self) -> tuple[Array, Array, Array, Integers, Array]:
+        """Sums by blocks.
+
+        They are products of the weighted outcomes with columns and with the offset, sums of weights and of weighted
+        outcomes, and the latter by group.
+        """
         weighted = self.y * self.weights if self.weights.size else self.y
+        totals = totals_of(self.y, self.weights if self.weights.size else None)
         slopes, constants = np.zeros((self.blocks, self.columns)), np.zeros((self.blocks, 1))
         self.over_blocks(passes.products, self.x, weighted, LENGTH, slopes)
         if self.offset.size:
             self.over_blocks(passes.products, self.offset[None], weighted, LENGTH, constants)
-        return slopes, constants, *self.group_sums(weighted)
+        return slopes, constants, totals, *self.group_sums(weighted)
 
     def group_sums(self, *values: Array) -> tuple[Integers, Array]:
         """Sums of values of each row: what blocks have of groups, in the order of blocks, after the groups' numbers."""
@@ -188,3 +214,19 @@ class Arrays:
             numbers.append(np.arange(own[0], own[-1] + 1))
             places.append(numbers[-1] + block)
         return np.concatenate(numbers), found[np.concatenate(places)]
+
+
+def vectors(params: ArrayLike, width: int) -> Array:
+    """Parameter vectors as rows of a contiguous array, refused if they have another width."""
+    params = np.array(np.atleast_2d(params), dtype=float, order="C")
+    if params.shape[1] != width:
+        raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {width}")
+    return params
+
+
+def totals_of(y: Array, weights: Array | None) -> Array:
+    """Sums of weights and of weighted outcomes, by blocks."""
+    parts = [slice(start, start + LENGTH) for start in range(0, y.size, LENGTH)]
+    if weights is None:
+        return np.array([(y[part].size, y[part].sum()) for part in parts], dtype=float).reshape(-1, 2)
+    return np.array([(weights[part].sum(), (y[part] * weights[part]).sum()) for part in parts]).reshape(-1, 2)

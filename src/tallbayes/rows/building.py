@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,49 @@ from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import ROOM, Room
+from tallbayes.rows.writing import DiskBuilder
+
+PER_ROW = 6  # numbers that are held of a row besides its columns: outcome, weight, offset, and what kernels keep
 
 
-class Builder:
+class Builder(Protocol):
     """Takes the columns of rows piece by piece, in order, and gives the rows.
 
-    There are `most` rows at most. Those of weight zero say nothing, and are left out. Rows that come in groups are
-    sorted by the stratum that `group` names.
+    Those of weight zero say nothing, and are left out. Rows that come in groups are sorted by them.
+    """
 
-    >>> builder = Builder(columns=1, most=4)
+    def add(self, part: Columns) -> None:
+        """Take the rows of the next piece."""
+
+    def finish(self) -> RowsAtHand:
+        """The rows: sorted by group if there is one, with duplicates merged where that pays."""
+
+
+def builder(
+    columns: int, most: int, group: str | None = None, groups: int = 0, room: Room = ROOM, file: IO[bytes] | None = None
+) -> Builder:
+    """For `most` rows at most, in memory if there is room for them; in a file if one is given.
+
+    `group` names the stratum that has the numbers of the rows' groups.
+    """
+    if file is None and fits(columns, most, room):
+        return MemoryBuilder(columns, most, group, groups)
+    return DiskBuilder(group, groups, room, file)
+
+
+def fits(columns: int, rows: int, room: Room) -> bool:
+    """Whether there is room in memory for so many rows.
+
+    >>> fits(7, 2_000_000, Room(10**9)), fits(7, 100_000_000, Room(10**9))
+    (True, False)
+    """
+    return 8 * rows * (columns + PER_ROW) <= room.memory
+
+
+class MemoryBuilder:
+    """Takes the columns of rows piece by piece into memory that is taken once, for `most` rows at most.
+
+    >>> builder = MemoryBuilder(columns=1, most=4)
     >>> builder.add(Columns(np.array([[1.0, 2.0]]), np.array([0.0, 1.0]), np.array([3.0, 0.0]), None, {}))
     >>> builder.add(Columns(np.array([[4.0]]), np.array([1.0]), np.array([2.0]), None, {}))
     >>> rows = builder.finish()
@@ -27,13 +61,13 @@ class Builder:
     (2, 5.0)
     """
 
-    def __init__(self, columns: int, most: int, group: str | None = None, groups: int = 0, room: Room = ROOM) -> None:
-        self._columns, self._most, self._group, self._groups, self._room = columns, most, group, groups, room
+    def __init__(self, columns: int, most: int, group: str | None = None, groups: int = 0) -> None:
+        self._columns, self._most, self._group, self._groups = columns, most, group, groups
         self._held: Columns | None = None
         self._size = 0
 
     def add(self, part: Columns) -> None:
-        """Take the rows of the next piece."""
+        """See `Builder`."""
         if part.weights is not None and not part.weights.all():
             part = part.take(np.flatnonzero(part.weights))
         if self._held is None and part.y.size == self._most:  # all rows at once, which need not be copied
@@ -54,7 +88,7 @@ class Builder:
         return Columns(np.empty((self._columns, self._most)), np.empty(self._most), weights, offset, strata)
 
     def finish(self) -> RowsAtHand:
-        """The rows: sorted by group if there is one, with duplicates merged."""
+        """See `Builder`."""
         assert self._held is not None
         columns = _first(self._held, self._size)
         if self._group is not None:

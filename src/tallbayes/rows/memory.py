@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Concatenate
+from typing import Any, Concatenate, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
-from tallbayes.rows.subsample import pilot, stratified
-from tallbayes.rows.urn import Urn
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
+from tallbayes.rows.subsample import Subsample
+from tallbayes.rows.urn import Kept, Urn
 
 Array = NDArray[np.float64]
 
@@ -80,12 +80,22 @@ class MemoryRows:
     @property
     def total_weight(self) -> float:
         """See `Rows`."""
-        return float(self.arrays.weights.sum() if self.arrays.weights.size else self.size)
+        return self.outcomes.weight
 
     @property
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
         return self.arrays.outcomes
+
+    @property
+    def mean_outcome(self) -> float:
+        """See `Rows`."""
+        return self.outcomes.total / self.outcomes.weight
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """See `Rows`."""
+        return tuple(self.arrays.strata)
 
     def count(self, rows: int, passes: int = 0) -> None:
         """See `Rows`; chains may ask from several threads."""
@@ -95,14 +105,22 @@ class MemoryRows:
 
     def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
         """See `Rows`."""
-        given = NOTHING if params is None else self.arrays.vectors(params)
-        self.count(self.size * task.looks(given), 1)
-        return task.answer(task.over(self.arrays, given), given, self)
+        (found,) = self.reduce_all((task, params))
+        return cast(Found, found)
 
-    def draw(self, measure: Measure, theta: Array) -> Urn:
+    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`."""
-        self.count(self.size * measure.looks, int(measure.looks > 0))
-        return Urn(self.arrays, self.count, measure.of(self.arrays), theta)
+        found, looks = [], 0
+        for task, params in questions:
+            given = NOTHING if params is None else self.arrays.vectors(params)
+            looks += task.looks(given)
+            found.append(task.answer(task.over(self.arrays, given), given, self))
+        self.count(self.size * looks, int(looks > 0))
+        return tuple(found)
+
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+        """See `Rows`."""
+        return Urn(self, Kept(measure), theta, expected, seen, seed)
 
     def sample(
         self,
@@ -125,15 +143,13 @@ class MemoryRows:
         >>> sub.size, sub.total_weight
         (200, 1000.0)
         """
-        if measure is not None:
-            self.count(self.size * measure.looks, int(measure.looks > 0))
-        weights = self.arrays.own if measure is None else self.arrays.own * measure.of(self.arrays)
-        return MemoryRows.of(stratified(self.arrays, weights, size, rng, by, cases))
+        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
-    def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
-        """A quick weighted subsample for first guesses, half of it spent on rows in proportion to their outcome."""
-        self.count(size)
-        return MemoryRows.of(pilot(self.arrays, size, rng))
+    def parted(self, parts: int, split: Split) -> list[MemoryRows]:
+        """See `RowsAtHand`."""
+        self.count(self.size, 1)
+        found = split(self.arrays, range(parts))
+        return [MemoryRows.of(part.reweighted(part.weights) if part.weights.size else part) for part in found]
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs

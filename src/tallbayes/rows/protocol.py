@@ -55,9 +55,11 @@ class Task(Protocol[Answer]):
 
 
 class Measure(Protocol):
-    """A number for each row, that rows are drawn in proportion to."""
+    """A number for each row, that rows are drawn in proportion to; infinite for rows that are wanted in any case."""
 
-    looks: int
+    @property
+    def looks(self) -> int:
+        """How often it looks at a row."""
 
     def of(self, arrays: Arrays) -> Array:
         """The measure of each row, were its weight one."""
@@ -93,14 +95,28 @@ class Rows(Protocol):
     def outcomes(self) -> Outcomes:
         """What a canonical family needs of the outcomes; like the size it is a fact of the rows, and not counted."""
 
+    @property
+    def mean_outcome(self) -> float:
+        """Mean of the outcomes, with the rows' weights."""
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """Names of the columns of levels that are kept with the rows."""
+
     def count(self, rows: int, passes: int = 0) -> None:
         """So many rows have passed the door, by what was kept with them or drawn from them."""
 
     def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
         """The answer of all rows to a task, for each parameter vector, in one pass."""
 
-    def draw(self, measure: Measure, theta: Array) -> Urn:
-        """Rows to be drawn in proportion to their weight times a measure, with linear predictors at theta."""
+    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
+        """The answers to several tasks, each with its parameter vectors, in one pass."""
+
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+        """Rows to be drawn in proportion to their weight times a measure, with linear predictors at theta.
+
+        The total of that is known about (`expected`); `seen` rows are for looking at.
+        """
 
     def sample(
         self,
@@ -113,16 +129,23 @@ class Rows(Protocol):
         """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows."""
 
 
+class Split(Protocol):
+    """A way to deal rows to parts."""
+
+    def __call__(self, arrays: Arrays, numbers: range) -> Sequence[Arrays]:
+        """What the parts with these numbers get of some blocks; they have weights if the rows have."""
+
+
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
+
+    def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
+        """So many parts of the rows, each in the order of the rows, in one pass."""
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """Something that lives with the rows and is made from their arrays."""
-
-    def pilot(self, size: int, rng: np.random.Generator) -> MemoryRows:
-        """A quick weighted subsample for first guesses."""
 
     def without(self, columns: Sequence[int]) -> RowsAtHand:
         """The rows without some columns of the design."""

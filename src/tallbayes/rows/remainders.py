@@ -9,8 +9,7 @@ with |z| = rho <= radius, then h = x'L z is at most a rho in size, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +18,14 @@ from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import chunk_bounds, linear_predictors, remainder
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.looking import Look
 from tallbayes.rows.passes import CHUNK, LENGTH
-from tallbayes.rows.protocol import Count
-from tallbayes.rows.subsample import scattered
 from tallbayes.rows.tasks import moved
-from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 SLACK = 1 + 1e-6  # bounds are multiplied by it, so that rounding does not break them
-LOOKED_AT = 200_000  # rows from which the effect of a radius is estimated
 CHECKED = 1 << 13  # rows whose bounds are checked in set-up
 TRIANGLE = 24  # columns from which on a matrix product is faster than our own loops
 
@@ -104,95 +100,65 @@ def bounds_within(radius: float, arrays: Arrays, terms: Integers, eta: Array, re
     return out
 
 
-class Split(NamedTuple):
-    """Rows that are drawn, and rows that are always evaluated: together they must be all that have a positive bound."""
+@dataclass(frozen=True, eq=False)
+class RemainderBounds:
+    """A measure: c of each row that is expanded at theta, within a radius.
 
-    urn: Urn
-    always: Arrays
-    rows: int  # with a positive bound, or always evaluated
-    total: float  # of the weighted bounds of those that are drawn
-
-
-class Remainders:
-    """The remainders of rows that are expanded at theta; c depends on the radius within which it must hold.
-
-    It lives with the rows, and what it knows of each row stays there.
+    It is infinite for rows whose weighted c exceeds `most`, and for those that some `directions` (p, f) move.
     """
 
-    def __init__(self, arrays: Arrays, count: Count, family: Tag, theta: Array, factor: Array) -> None:
-        count(2 * arrays.size, 1)
-        self._arrays, self._count, self._terms = arrays, count, family.terms
-        self._theta, self._factor = np.array(theta, dtype=float), factor
-        self._eta, self._reach = expansion(arrays, self._terms, self._theta, factor)
+    family: Tag
+    theta: Array
+    factor: Array
+    radius: float
+    most: float = np.inf
+    directions: Array = field(default_factory=lambda: np.empty((0, 0)))
 
-    def bounds(self, radius: float) -> Array:
-        """c of every row, for its unit weight."""
-        return bounds_within(radius, self._arrays, self._terms, self._eta, self._reach)
+    @property
+    def looks(self) -> int:
+        """See `Measure`."""
+        return 3 if self.directions.size else 2
 
-    def expected(self, radii: Array, spread: float, threshold: float, rng: np.random.Generator) -> Array:
-        """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum.
-
-        Of many rows only some are looked at: this is an estimate of what a step costs, and decides on nothing else.
-        """
-        arrays = self._arrays
-        some = scattered(arrays.size, LOOKED_AT, rng)
-        y, eta, reach = arrays.y[some], self._eta[some], self._reach[some]
-        weights = arrays.weights[some] if arrays.weights.size else 1.0
-        out, bounds = np.empty((radii.size, 2)), np.empty(y.size)
-        for k, radius in enumerate(radii.tolist()):
-            _bounds(self._terms, y, eta, reach, radius, y.size, bounds, 0, 1)
-            values = spread * bounds * weights
-            held = values <= threshold
-            out[k] = y.size - np.count_nonzero(held), values[held].sum()
-        return out * (arrays.size / y.size)
-
-    def split(self, radius: float, most: float, directions: Array, rng: np.random.Generator) -> Split:
-        """Rows whose weighted bound exceeds `most`, or that some directions (p, f) move, from the others.
-
-        Bounds of some of the others are checked.
-        """
-        arrays, bounds = self._arrays, self.bounds(radius)
+    def of(self, arrays: Arrays) -> Array:
+        """See `Measure`."""
+        terms = self.family.terms
+        bounds = bounds_within(self.radius, arrays, terms, *expansion(arrays, terms, self.theta, self.factor))
         weighted = bounds * arrays.weights if arrays.weights.size else bounds
-        always = np.flatnonzero(~(weighted <= most))  # also where it is not a number
-        if directions.size:
-            self._count(arrays.size, 1)
-            always = np.union1d(always, np.flatnonzero(moved(arrays, directions)))
-        rows = np.count_nonzero(weighted) + np.count_nonzero(weighted[always] == 0)
-        bounds[always] = weighted[always] = 0.0
-        total, urn = float(weighted.sum()), Urn(arrays, self._count, bounds, self._theta)
-        if urn.rows:
-            some = np.setdiff1d(scattered(arrays.size, CHECKED, rng), always)
-            require_bounds(self.excess(bounds, radius, some, rng))
-        self._count(always.size)
-        return Split(urn, arrays.take(always), int(rows), total)
+        apart = ~(weighted <= self.most)  # also where it is not a number
+        if self.directions.size:
+            apart |= moved(arrays, self.directions)
+        bounds[apart] = np.inf
+        return bounds
 
-    def excess(self, bounds: Array, radius: float, rows: Integers, rng: np.random.Generator, points: int = 10) -> float:
+    def excess(self, arrays: Arrays, rng: np.random.Generator, points: int = 10) -> float:
         """The largest |R| over its bound at random points on the ball's surface, for some rows: at most one."""
-        directions = rng.standard_normal((points, self._theta.size))
-        directions *= radius / np.linalg.norm(directions, axis=1, keepdims=True)
-        x = np.ascontiguousarray(self._arrays.x[:, rows])
-        moves = np.ascontiguousarray((directions @ self._factor.T @ x).T)
-        self._count(rows.size * points)
-        return float(largest_excess(self._terms, self._arrays.y[rows], self._eta[rows], bounds[rows], moves, radius))
+        bounds, terms = self.of(arrays), self.family.terms
+        held = np.flatnonzero(np.isfinite(bounds))
+        some = arrays.take(held)
+        directions = rng.standard_normal((points, self.theta.size))
+        directions *= self.radius / np.linalg.norm(directions, axis=1, keepdims=True)
+        moves = np.ascontiguousarray((directions @ self.factor.T @ some.x).T)
+        eta = some.predictors(self.theta[None])[0]
+        return float(largest_excess(terms, some.y, eta, bounds[held], moves, self.radius))
+
+
+def expected(
+    look: Look, family: Tag, theta: Array, factor: Array, radii: Array, spread: float, threshold: float
+) -> Array:
+    """For each radius, were bounds multiplied by `spread`: rows above the threshold, and the others' sum.
+
+    Some rows are looked at only: this is an estimate of what a step costs, and decides on nothing else.
+    """
+    arrays, out = look.arrays, np.empty((radii.size, 2))
+    eta, reach = expansion(arrays, family.terms, theta, factor)
+    for k, radius in enumerate(radii.tolist()):
+        values = spread * bounds_within(radius, arrays, family.terms, eta, reach) * arrays.own
+        held = values <= threshold
+        out[k] = look.scale[~held].sum(), (look.scale * values)[held].sum()
+    return out
 
 
 def require_bounds(worst: float) -> None:
     """Raise if some row's remainder exceeds its bound."""
     if not worst <= 1:
         raise FloatingPointError(f"a row's remainder is {worst:.3g} times its bound; please report this")
-
-
-@dataclass(frozen=True)
-class RemainderBounds:
-    """A measure: c of each row that is expanded at theta, within a radius."""
-
-    family: Tag
-    theta: Array
-    factor: Array
-    radius: float
-    looks = 2
-
-    def of(self, arrays: Arrays) -> Array:
-        """See `Measure`."""
-        terms = self.family.terms
-        return bounds_within(self.radius, arrays, terms, *expansion(arrays, terms, self.theta, self.factor))

@@ -1,16 +1,32 @@
-"""Samples of rows: without replacement, with probabilities in proportion to a measure; and a quick look at some."""
+"""A fixed subsample of rows without replacement, with probabilities in proportion to a measure, in one pass.
+
+Each row gets the priority u / m, with u uniform and m its measure, and those with the smallest priorities are taken.
+Given the smallest priority t of the others, a row was taken with probability min(1, t m): rows with t m >= 1 for
+certain, and the others in proportion to m, as many as there are. With equal measures that is simple random sampling.
+Blocks have random numbers of their own, and the rows with the smallest priorities of all are among those with the
+smallest priorities of each part: it does not matter where rows lie.
+
+Reference: N. Duffield, C. Lund and M. Thorup (2007), "Priority sampling for estimation of arbitrary subset sums".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.generators import of_block
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.protocol import Measure, Rows
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
+
+ALL = 2**62  # more rows than there are
 
 
 def scattered(rows: int, most: int, rng: np.random.Generator) -> Integers:
@@ -28,79 +44,80 @@ def scattered(rows: int, most: int, rng: np.random.Generator) -> Integers:
     return np.minimum(places.astype(np.intp), rows - 1)
 
 
-def systematic(members: Integers, measure: Array, size: int, rng: np.random.Generator) -> tuple[Integers, Array]:
-    """Draw `size` of the members without replacement, and give one over their inclusion probabilities.
+@dataclass(frozen=True)
+class Subsample:
+    """A task: so many rows of each stratum, weighted so that their sums estimate the sums over all rows.
 
-    The probability is min(1, c * measure). Members are laid end to end in random order, each as long as its
-    probability, and picked at unit distances from a random start; with equal measures that is simple random
-    sampling.
+    `size` is one number, or one per level of the stratum `by` (a level that is not named is taken whole). With `cases`,
+    rows with an outcome above zero are all taken besides.
     """
-    if size >= members.size:
-        return members, np.ones(members.size)
-    lengths = measure[members]
-    certain = np.zeros(members.size, dtype=bool)
-    while True:  # whoever would be longer than one is taken for certain, and the others share the rest
-        rest = ~certain
-        count, total = size - int(certain.sum()), lengths[rest].sum()
-        probability = certain.astype(float)
-        if total > 0:
-            probability[rest] = count * (lengths[rest] / total)
-        larger = rest & (probability >= 1)
-        if not larger.any():
-            break
-        certain |= larger
-    order = rng.permutation(np.flatnonzero(rest & (probability > np.finfo(float).tiny)))
-    ends = np.cumsum(probability[order])
-    picks = order[np.searchsorted(ends, rng.random() + np.arange(min(count, order.size))).clip(max=order.size - 1)]
-    chosen = np.sort(np.concatenate([np.flatnonzero(certain), picks]))
-    return members[chosen], 1 / probability[chosen]
 
+    size: int | Mapping[int, int]
+    key: int
+    by: str | None
+    measure: Measure | None
+    cases: bool
 
-def stratified(
-    arrays: Arrays,
-    measure: Array,
-    size: int | Mapping[int, int],
-    rng: np.random.Generator,
-    by: str | None,
-    cases: bool,
-) -> Arrays:
-    """Rows drawn in proportion to a measure, from each level of a stratum if there is one; see `MemoryRows.sample`."""
-    if by is None and isinstance(size, Mapping):
-        raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
-    parts, codes = [], np.zeros(arrays.size, np.intp) if by is None else arrays.stratum(by)
-    for code in np.unique(codes):
-        members = np.flatnonzero(codes == code)
-        if cases:
-            events = members[arrays.y[members] > 0]
-            parts.append((events, np.ones(events.size)))
-            members = members[arrays.y[members] == 0]
-        take = size.get(int(code), members.size) if isinstance(size, Mapping) else size
-        parts.append(systematic(members, measure, take, rng))
-    return _weighed(arrays, *(np.concatenate([part[side] for part in parts]) for side in (0, 1)))
+    def __post_init__(self) -> None:
+        """Refuse sizes of strata without a stratum."""
+        if self.by is None and isinstance(self.size, Mapping):
+            raise TypeError("sizes by stratum need the stratum's column: sample(size, rng, by=...)")
 
+    def looks(self, params: Array) -> int:
+        """See `Task`."""
+        return 0 if self.measure is None else self.measure.looks
 
-def pilot(arrays: Arrays, size: int, rng: np.random.Generator) -> Arrays:
-    """Half of the rows drawn in proportion to their weight, and half to their weight times their outcome.
+    def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
+        """See `Task`: of each level the rows with the smallest priorities, one more than are wanted; and totals."""
+        measure = arrays.own if self.measure is None else arrays.own * self.measure.of(arrays)
+        strata = np.zeros(arrays.size, np.intp) if self.by is None else arrays.stratum(self.by)
+        certain = arrays.y > 0 if self.cases else np.zeros(arrays.size, bool)
+        priority, levels, totals = np.empty(arrays.size), [], []
+        with np.errstate(divide="ignore"):
+            for block, start in enumerate(range(0, arrays.size, LENGTH)):
+                part = slice(start, start + LENGTH)
+                uniform = 1 - of_block((self.key, 0), arrays.block + block).random(measure[part].size)
+                priority[part] = uniform / measure[part]
+                free = np.flatnonzero(~certain[part])
+                here, index = np.unique(strata[part][free], return_inverse=True)
+                levels.append(here)
+                totals.append(np.bincount(index, measure[part][free], here.size))
+        priority[certain] = 0.0
+        free = np.flatnonzero(~certain)
+        order, rank, wanted = self._ranked(strata[free], priority[free])
+        rows = np.sort(np.concatenate([np.flatnonzero(certain), free[order[rank <= wanted]]]))
+        numbers = arrays.block * LENGTH + rows
+        found = strata[rows].astype(np.intp), numbers, priority[rows], measure[rows], certain[rows]
+        return np.concatenate(levels), np.concatenate(totals), *found, *arrays.parts(rows)
 
-    Rows are laid end to end in the order they have, each as long as its share, and one is picked from each of equal
-    stretches: not at equal distances, because data has periods.
-    """
-    mean = float(np.average(arrays.y, weights=arrays.weights if arrays.weights.size else None))
-    mean = max(mean, np.finfo(float).tiny)
-    ends = arrays.y + mean
-    if arrays.weights.size:
-        ends *= arrays.weights
-    np.cumsum(ends, out=ends)
-    distance = ends[-1] / size
-    chosen = np.searchsorted(ends, (rng.random(size) + np.arange(size)) * distance).clip(max=arrays.size - 1)
-    part = arrays.take(chosen)
-    return part.reweighted(distance / (part.y + mean))
+    def _ranked(self, strata: Integers, priority: Array) -> tuple[Integers, Integers, Integers]:
+        """Rows by level and priority, the rank of each among those of its level, and how many are wanted of these."""
+        order = np.lexsort([priority, strata])
+        levels, starts, index = np.unique(strata[order], return_index=True, return_inverse=True)
+        sizes = self.size if isinstance(self.size, Mapping) else dict.fromkeys(levels.tolist(), self.size)
+        wanted = np.array([sizes.get(level, ALL) for level in levels.tolist()], dtype=np.intp)
+        return order, np.arange(order.size) - starts[index], wanted[index]
 
-
-def _weighed(arrays: Arrays, chosen: Integers, scale: Array) -> Arrays:
-    """Some rows, their weights multiplied; those of groups stay together."""
-    if arrays.codes.size:
-        order = np.argsort(chosen, kind="stable")
-        chosen, scale = chosen[order], scale[order]
-    part = arrays.take(chosen)
-    return part.reweighted(part.own * scale)
+    def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Arrays:
+        """See `Task`: rows keep their order."""
+        levels, totals, strata, numbers, priority, measure, certain, *others = parts
+        scale = np.where(certain, 1.0, 0.0)  # zero: not taken
+        free = np.flatnonzero(~certain)
+        order, rank, wanted = self._ranked(strata[free], priority[free])
+        order = free[order]
+        names, place = np.unique(strata[order], return_inverse=True)
+        limit, left, many = np.full(names.size, np.inf), np.zeros(names.size), np.zeros(names.size)
+        limit[place[rank == wanted]] = priority[order[rank == wanted]]
+        taken, place = order[rank < wanted], place[rank < wanted]
+        with np.errstate(invalid="ignore"):
+            sure = ~(limit[place] * measure[taken] < 1)
+        np.add.at(left, np.searchsorted(names, levels), totals)
+        np.subtract.at(left, place[sure], measure[taken[sure]])
+        np.add.at(many, place[~sure], 1.0)
+        scale[taken[sure]] = 1.0
+        scale[taken[~sure]] = left[place[~sure]] / (many[place[~sure]] * measure[taken[~sure]])
+        chosen = np.flatnonzero(scale)
+        chosen = chosen[np.argsort(numbers[chosen])]
+        picked = tuple(part[chosen] if part.size else part for part in others)
+        part = Arrays.joined(picked, rows.strata, rows.groups)
+        return part.reweighted(part.own * scale[chosen])

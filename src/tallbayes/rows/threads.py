@@ -77,13 +77,27 @@ def over_blocks(function: Callable[..., Any], blocks: int, *arguments: Any, eval
         return
     runs = min(blocks, RUNS * threads)
     ends = [blocks * run // runs for run in range(runs + 1)]
-    turns = numbers()
+    in_turns(lambda turn: function(*arguments, ends[turn], ends[turn + 1]), runs)
+
+
+def in_turns(function: Callable[[int], Any], turns: int) -> None:
+    """function(0), function(1), ... in several threads, which take turns; an error ends all of them."""
+    next_turn, stopped = numbers(), threading.Event()
 
     def work() -> None:
-        while (turn := next(turns)) < runs:
-            function(*arguments, ends[turn], ends[turn + 1])
+        try:
+            with using(1):
+                while not stopped.is_set() and (turn := next(next_turn)) < turns:
+                    function(turn)
+        except BaseException:
+            stopped.set()
+            raise
 
-    others = [_POOL.submit(work) for _ in range(threads - 1)]
-    work()
+    others = [_POOL.submit(work) for _ in range(min(count(), turns) - 1)]
+    try:
+        work()
+    finally:
+        for other in others:
+            other.exception()  # wait for it
     for other in others:
         other.result()

@@ -1,24 +1,34 @@
-"""Rows drawn with replacement, with probabilities in proportion to a weight: the alias method.
+"""Rows drawn with replacement, with probabilities in proportion to a measure: a pool of them in one pass.
 
-A table of n entries holds for every row a probability and a partner: pick an entry uniformly, keep it with its
-probability, else take its partner (A. J. Walker, 1977; M. D. Vose, 1991). There is one table a block of rows, which
-stays in the cache while it is built, and one over the blocks.
+Every block of rows gives a Poisson number of its rows, whose mean is a common rate times the block's total, each row of
+it with probability in proportion to its measure, and each with a random mark. That is a Poisson process on all rows:
+sorted by their marks, the rows it gives are independent draws, and so are the first few of them. Nothing is known of
+other blocks while a block is looked at, and each has random numbers of its own, so that the pool does not depend on
+where blocks lie or on who looks at them; and nothing has to be kept of each row.
+
+A row with an infinite measure is given apart, once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families.compiled import compiled, inside
 from tallbayes.rows.arrays import Arrays
-from tallbayes.rows.passes import LENGTH
-from tallbayes.rows.protocol import Count
-from tallbayes.rows.threads import over_blocks
+from tallbayes.rows.generators import of_block
+from tallbayes.rows.passes import LENGTH, in_order
+from tallbayes.rows.protocol import Measure, Rows
 
 Array = NDArray[np.float64]
+
+MOST_BYTES = 1 << 25  # of a pool
+MOST_POOLS = 8  # of which some chains have not asked for their rows
+MARGIN = 4.0  # standard deviations by which more rows are asked for than are needed
 
 
 class Pool(NamedTuple):
@@ -27,135 +37,155 @@ class Pool(NamedTuple):
     x: Array  # (size, p)
     y: Array  # (size,)
     eta: Array  # (size,) linear predictor where the rows are expanded
-    bound: Array  # (size,) of the remainder, for unit weight
+    bound: Array  # (size,) their measure, for unit weight
+
+    @classmethod
+    def empty(cls, p: int) -> Pool:
+        """No rows."""
+        return cls(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))
+
+    def some(self, first: int, last: int) -> Pool:
+        """The rows first..last."""
+        return Pool(*(part[first:last] for part in self))
+
+    def then(self, other: Pool) -> Pool:
+        """These rows, and after them those of another pool."""
+        return Pool(*map(np.concatenate, zip(self, other, strict=True)))
 
 
-@inside(inline="always")
-def _table(weights, table, stack):
-    """The alias table of some weights, (probability, partner) side by side in memory; returns their sum."""
-    n, total = weights.size, 0.0
-    for i in range(n):
-        total += weights[i]
-    if total == 0.0:
-        return total
-    small, large = 0, n  # stacks of the indices below and above the mean grow from both ends
-    for i in range(n):
-        table[i, 0], table[i, 1] = weights[i] * (n / total), i
-        if table[i, 0] < 1.0:
-            stack[small] = i
-            small += 1
-        else:
-            large -= 1
-            stack[large] = i
-    while small > 0 and large < n:
-        small -= 1
-        low, high = stack[small], stack[large]
-        table[low, 1] = high
-        table[high, 0] -= 1.0 - table[low, 0]
-        if table[high, 0] < 1.0:
-            large += 1
-            stack[small] = high
-            small += 1
-    for k in range(small):  # what rounding left over is one
-        table[stack[k], 0] = 1.0
-    return total
+class Drawn(NamedTuple):
+    """What a pass has drawn."""
+
+    pool: Pool
+    total: float  # of the weighted measure of all rows that can be drawn
+    rows: int  # that can be drawn
+    certain: Arrays  # rows whose measure is infinite
 
 
-@compiled()
-def tables(weights, starts, table, totals, begin, end):
-    """One table a block, of the rows from its start to that of the next; and the sum of each block's weights."""
-    for block in range(begin, end):
-        start, stop = starts[block], starts[block + 1]
-        totals[block] = _table(weights[start:stop], table[start:stop], np.empty(stop - start, np.int32))
+@dataclass(frozen=True)
+class Lots:
+    """A task: rows drawn in proportion to weight times measure, about `wanted` of them if the total is as expected.
+
+    No more than `size` are kept. The same `key` gives the same rows.
+    """
+
+    measure: Measure
+    theta: Array  # where linear predictors are wanted
+    wanted: float
+    expected: float  # total of weight times measure; zero: no rows are drawn
+    size: int
+    key: tuple[int, int]
+
+    def looks(self, params: Array) -> int:
+        """See `Task`."""
+        return self.measure.looks
+
+    def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
+        """See `Task`."""
+        values = self.measure.of(arrays)
+        weighted = values * arrays.weights if arrays.weights.size else values.copy()
+        if (certain := np.flatnonzero(~np.isfinite(weighted))).size:
+            weighted[certain] = 0.0
+        totals, counts = np.empty(arrays.blocks), np.empty(arrays.blocks, np.intp)
+        rows, marks = [np.empty(0, np.intp)], [np.empty(0)]
+        for block in range(arrays.blocks):
+            start = block * LENGTH
+            ends = np.cumsum(weighted[start : start + LENGTH])
+            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted[start : start + LENGTH])
+            rng = of_block(self.key, arrays.block + block)
+            mean = self.wanted * (float(ends[-1]) / self.expected) if self.expected > 0 else 0.0
+            marks.append(_marks(rng, mean, self.size))
+            places = ends.searchsorted(rng.random(marks[-1].size) * ends[-1], side="right")
+            rows.append(start + np.minimum(places, ends.searchsorted(ends[-1])))  # where rounding went beyond the end
+        chosen, mark = np.concatenate(rows), np.concatenate(marks)
+        if chosen.size > self.size:
+            first = np.sort(np.argpartition(mark, self.size)[: self.size])  # in the order of blocks, for equal marks
+            chosen, mark = chosen[first], mark[first]
+        x = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T)
+        offset = arrays.offset[chosen] if arrays.offset.size else np.zeros(chosen.size)
+        return (totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *arrays.parts(certain))
+
+    def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Drawn:
+        """See `Task`."""
+        totals, counts, marks, x, y, eta, bound, *certain = parts
+        order = np.argsort(marks, kind="stable")[: self.size]
+        x, eta = x[order], eta[order]
+        for j, at in enumerate(self.theta[: x.shape[1]].tolist()):
+            eta += at * x[:, j]
+        apart = Arrays.joined(tuple(certain), rows.strata, rows.groups)
+        return Drawn(Pool(x, y[order], eta, bound[order]), float(in_order(totals)), int(counts.sum()), apart)
 
 
-@inside()
-def pick(table, rng):
-    """An entry of an alias table."""
-    place = rng.random() * table.shape[0]
-    i = int(place)
-    if i == table.shape[0]:  # rounding
-        i -= 1
-    return i if place - i < table[i, 0] else int(table[i, 1])
+def _marks(rng: np.random.Generator, mean: float, most: int) -> Array:
+    """The marks of a Poisson number of rows, between zero and one; where many more are expected, the first of them.
+
+    A total that is not as expected would ask for any number of rows.
+    """
+    if mean <= most:
+        return rng.random(rng.poisson(mean))
+    found = np.cumsum(rng.standard_exponential(most)) / mean  # so far apart are the points of a Poisson process
+    return np.asarray(found[found < 1])
 
 
-class Lots(NamedTuple):
-    """What compiled code draws rows from."""
+class Kept:
+    """A measure that is computed once: for rows in memory, which stay as they are."""
 
-    table: Array  # (n, 2) alias tables of the blocks of rows
-    blocks: Array  # (blocks, 2) alias table of the blocks
-    starts: NDArray[np.intp]  # of the blocks, and the end of the last
-    x: Array  # (p, n)
-    y: Array
-    offset: Array
-    bounds: Array  # of each row, for unit weight
+    def __init__(self, measure: Measure) -> None:
+        self._measure, self._values = measure, dict[int, Array]()
 
+    @property
+    def looks(self) -> int:
+        """See `Measure`."""
+        return 0 if self._values else self._measure.looks
 
-@compiled()
-def draw_lots(lots, theta, low, high, rng, x, y, eta, bound):
-    """Draw rows into the places low..high of columns x (p, m), outcomes, linear predictors at theta, and bounds."""
-    for k in range(low, high):
-        block = pick(lots.blocks, rng)
-        i = lots.starts[block] + pick(lots.table[lots.starts[block] : lots.starts[block + 1]], rng)
-        y[k], bound[k] = lots.y[i], lots.bounds[i]
-        total = lots.offset[i] if lots.offset.size > 0 else 0.0
-        for j in range(theta.size):
-            x[j, k] = lots.x[j, i]
-            total += x[j, k] * theta[j]
-        eta[k] = total
-
-
-@compiled()
-def _draw(table, blocks, starts, x, y, offset, bounds, theta, rng, pool_x, pool_y, pool_eta, pool_bound):
-    """Draw rows into the pool: first a block, then a row of it."""
-    p = x.shape[0]
-    chosen = np.empty(pool_y.size, np.int64)
-    for k in range(chosen.size):
-        block = pick(blocks, rng)
-        chosen[k] = starts[block] + pick(table[starts[block] : starts[block + 1]], rng)
-    for j in range(p):
-        column = x[j]
-        for k in range(chosen.size):
-            pool_x[k, j] = column[chosen[k]]
-    for k in range(chosen.size):
-        i = chosen[k]
-        pool_y[k], pool_bound[k] = y[i], bounds[i]
-        eta = offset[i] if offset.size > 0 else 0.0
-        for j in range(p):
-            eta += pool_x[k, j] * theta[j]
-        pool_eta[k] = eta
+    def of(self, arrays: Arrays) -> Array:
+        """See `Measure`."""
+        if arrays.block not in self._values:
+            self._values[arrays.block] = self._measure.of(arrays)
+        return self._values[arrays.block]
 
 
 class Urn:
-    """Draws rows in proportion to weight times bound; `total` is the sum. Draws are independent, in random order."""
+    """Gives chains rows in proportion to weight times measure, a pool at a time; chains share the passes.
 
-    def __init__(self, arrays: Arrays, count: Count, bounds: Array, theta: Array) -> None:
-        weights = bounds * arrays.weights if arrays.weights.size else bounds
-        if not np.isfinite(weights.sum()):
+    `seen` are a few rows that chains do not get, for those who plan.
+    """
+
+    def __init__(self, rows: Rows, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> None:
+        self.measure, self._rows = measure, rows
+        self._lots = Lots(measure, np.array(theta, dtype=float), 0.0, 0.0, seen, (seed, 0))
+        first = rows.reduce(self._asking(seen, expected))
+        self.seen, self.total, self.rows, self.certain = first
+        if not np.isfinite(self.total):
             raise ValueError("the weights with which rows are drawn must be finite")
-        self._arrays, self._count, self._bounds, self._theta = arrays, count, bounds, np.array(theta, dtype=float)
-        self.rows = int(np.count_nonzero(weights))  # that can be drawn
-        self._starts = np.append(np.arange(0, arrays.size, LENGTH), arrays.size)
-        self._table, totals = np.empty((arrays.size, 2)), np.empty(self._starts.size - 1)
-        over_blocks(tables, totals.size, weights, self._starts, self._table, totals, evaluations=arrays.size)
-        self._blocks, total = np.empty((totals.size, 2)), np.empty(1)
-        tables(totals, np.array([0, totals.size]), self._blocks, total, 0, 1)
-        self.total = float(total[0])
+        for number in count(1):
+            if self.seen.y.size >= seen or not self.total > 0:
+                break
+            self.seen = self._draw(seen, (seed, number))  # the total was not as expected
+        self._lock, self._pools = threading.Lock(), dict[tuple[int, int], dict[int, Pool]]()
 
-    @property
-    def lots(self) -> Lots:
-        """For compiled code that draws on its own; it must count its rows itself."""
-        return Lots(self._table, self._blocks, self._starts, *self._rows)
+    def _asking(self, size: int, total: float) -> Lots:
+        return replace(self._lots, wanted=size + MARGIN * size**0.5 + 1, expected=total, size=size)
 
-    @property
-    def _rows(self) -> tuple[Array, Array, Array, Array]:
-        return self._arrays.x, self._arrays.y, self._arrays.offset, self._bounds
+    def _draw(self, size: int, key: tuple[int, int]) -> Pool:
+        return self._rows.reduce(replace(self._asking(size, self.total), key=key)).pool
 
-    def draw(self, size: int, rng: np.random.Generator) -> Pool:
-        """So many rows, independently; the same row may come again."""
+    def pool(self, key: tuple[int, int], chain: int, chains: int, ahead: int) -> Pool:
+        """The rows that one of several chains gets of a pool: about `ahead` of them, or fewer where they are wide.
+
+        What is drawn for the other chains is kept until they ask for it. Who evaluates rows must count them.
+        """
         if not self.total > 0:
             raise ValueError("no row has a positive weight, so none can be drawn")
-        self._count(size)
-        pool = Pool(np.empty((size, self._theta.size)), np.empty(size), np.empty(size), np.empty(size))
-        _draw(self._table, self._blocks, self._starts, *self._rows, self._theta, rng, *pool)
-        return pool
+        with self._lock:
+            if chain not in self._pools.get(key, {}):
+                most = max(chains, MOST_BYTES // (8 * (self._lots.theta.size + 3)))
+                every = self._draw(min(ahead * chains, most), key)
+                ends = [every.y.size * part // chains for part in range(chains + 1)]
+                self._pools[key] = {one: every.some(ends[one], ends[one + 1]) for one in range(chains)}
+                if len(self._pools) > MOST_POOLS:
+                    del self._pools[next(iter(self._pools))]
+            found = self._pools[key].pop(chain)
+            if not self._pools[key]:
+                del self._pools[key]
+        return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.protocol import Measure
 from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.urn import Urn
 
@@ -61,7 +62,7 @@ class TaylorProxy:
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once."""
         bounds = RemainderBounds(model.family.tag, mode.theta, mode.factor, mode.theta.size**0.5 + BEYOND)
-        return Estimator(model.rows.draw(bounds, mode.theta), True, str(self))
+        return Estimator(_urn(model, mode, bounds, rng), True, str(self))
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,15 @@ class SplineProxy:
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once, and at some twice."""
-        return Estimator(model.rows.draw(spline(model, mode, self.points, rng), mode.theta), False, str(self))
+        return Estimator(_urn(model, mode, spline(model, mode, self.points, rng), rng), False, str(self))
+
+
+def _urn(model: GLM, mode: Mode, measure: Measure, rng: np.random.Generator) -> Urn:
+    """Rows to be drawn in proportion to a measure."""
+    urn = model.rows.draw(measure, mode.theta, 0.0, 0, int(rng.integers(2**63)))
+    if urn.certain.size:
+        raise ValueError("the weights with which rows are drawn must be finite")
+    return urn
 
 
 @dataclass(frozen=True)

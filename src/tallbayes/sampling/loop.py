@@ -75,6 +75,7 @@ class Run:
             "seconds": self.phases.seconds,
             "rows": model.observations,
             "distinct_rows": model.rows.size,
+            "passes": model.rows.passes,
             **kernel.facts(),
             "seed": self.seed,
             "stopped": self.last.stopped,
@@ -91,7 +92,7 @@ def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
 
     Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises.
     """
-    root, chains = seeds(request.seed)[2], request.chains
+    root, chains = seeds(request.seed)[1], request.chains
     rng = Streams.spawn(root, chains)
     warmup = kernel.warmup if request.warmup is None else request.warmup
     with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:

@@ -1,4 +1,4 @@
-"""Seeds of a run: one each for the mode's pilot rows, the surrogate's rows and the chains."""
+"""Seeds of a run: one each for the surrogate's rows and the chains."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 Seed = int | np.random.SeedSequence | None
 
-SEEDS = 3  # of a run
+SEEDS = 2  # of a run
 
 
 def seeds(seed: Seed) -> list[np.random.SeedSequence]:
-    """Independent seeds for the mode's pilot rows, the surrogate's rows and the chains."""
+    """Independent seeds for the surrogate's rows and the chains."""
     return (seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)).spawn(SEEDS)
 
 

@@ -140,9 +140,9 @@ class RegressionSetup:
 
     def _mode(self, warned: str | None = None) -> tuple[Mode, np.random.Generator]:
         """The mode, and random numbers for the surrogate; warns of tails that the method so named may not visit."""
-        mode_seed, surrogate_seed, _ = seeds(self.seed)
+        surrogate_seed, _ = seeds(self.seed)
         with self.phases("mode"):
-            mode = find_mode(self.model, np.random.default_rng(mode_seed))
+            mode = find_mode(self.model)
         if warned is not None:
             flat = mode.factor[:, : mode.flat]
             warn_of_heavy_priors(self.model.coefficients, flat, 1 + len(mode.others), warned)

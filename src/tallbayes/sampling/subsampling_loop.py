@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import linear_predictors, remainder, value
-from tallbayes.rows.urn import draw_lots
 
 Array = NDArray[np.float64]
 
@@ -96,13 +95,29 @@ def estimate(terms, target, total, sample, theta, buffer):
 
 
 @compiled()
-def walk(terms, target, lots, total, blocks, theta, at, sample, first, second, path, facts):
-    """Steps of one chain; facts (steps, 3) are log ratio, whether accepted, and the variance where it then is."""
+def take_rows(pool, used, low, high, sample):
+    """The next rows of the pool into the places low..high of a sample."""
+    for k in range(low, high):
+        i = used[0] + k - low
+        sample.y[k], sample.eta[k], sample.bound[k] = pool.y[i], pool.eta[i], pool.bound[i]
+        for j in range(pool.x.shape[1]):
+            sample.x[j, k] = pool.x[i, j]
+    used[0] += high - low
+
+
+@compiled()
+def walk(terms, target, total, blocks, theta, at, sample, pool, used, first, second, done, path, facts):
+    """Steps of one chain from `done` on; returns how many are done when the pool has no more rows for another one.
+
+    Facts (steps, 3) are log ratio, whether accepted, and the variance where it then is.
+    """
     p, m = sample.x.shape
     new, z, buffer = np.empty(p), np.empty(p), np.empty((2, m))
     longest = -(-m // blocks)
     kept_x, kept = np.empty((p, longest)), np.empty((3, longest))
-    for step in range(facts.shape[0]):
+    for step in range(done, facts.shape[0]):
+        if used[0] + longest > pool.y.size:
+            return step
         block = min(blocks - 1, int(blocks * second.random()))
         low, high = block * m // blocks, (block + 1) * m // blocks
         size = high - low
@@ -111,7 +126,7 @@ def walk(terms, target, lots, total, blocks, theta, at, sample, first, second, p
         kept[0, :size] = sample.y[low:high]
         kept[1, :size] = sample.eta[low:high]
         kept[2, :size] = sample.bound[low:high]
-        draw_lots(lots, target.theta, low, high, second, sample.x, sample.y, sample.eta, sample.bound)
+        take_rows(pool, used, low, high, sample)
         for j in range(p):
             z[j] = first.standard_normal()
         for j in range(p):
@@ -133,3 +148,4 @@ def walk(terms, target, lots, total, blocks, theta, at, sample, first, second, p
             sample.bound[low:high] = kept[2, :size]
         path[step] = theta
         facts[step, 0], facts[step, 1], facts[step, 2] = log_ratio, 1.0 if accepted else 0.0, at[2]
+    return facts.shape[0]

@@ -32,7 +32,6 @@ convergence rate guarantees".
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -42,7 +41,6 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
-from tallbayes.rows import threads
 from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
@@ -55,13 +53,14 @@ from tallbayes.sampling.thinned_loop import (
     CHAIN,
     DECIDE,
     DONE,
-    NEEDS_PASS,
+    NEEDS_ROWS,
     Moves,
     Target,
     advance,
     always_remainders,
     distance_bound,
 )
+from tallbayes.sampling.turns import in_turns
 from tallbayes.sampling.warmup import settled
 
 Array = NDArray[np.float64]
@@ -76,9 +75,10 @@ class _Chain(NamedTuple):
     places: Array  # (5, p): z, the proposed z, theta - mode of both, and room to work in
     record: NDArray[Any]
     pool: Pool
+    pools: int = 0  # that it has had
 
     def copy(self) -> _Chain:
-        return _Chain(self.places.copy(), self.record.copy(), self.pool)
+        return self._replace(places=self.places.copy(), record=self.record.copy())
 
 
 class State(NamedTuple):
@@ -86,6 +86,7 @@ class State(NamedTuple):
 
     theta: Array  # (chains, p)
     chains: tuple[_Chain, ...]
+    key: int  # of the rows that are drawn for them
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class ThinnedKernel:
     target: Target
     urn: Urn | None  # None where every row is always evaluated
     moves: Moves
-    ahead: int  # rows drawn ahead at a time
+    ahead: int  # rows that a chain gets the first time
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -129,7 +130,7 @@ class ThinnedKernel:
         if theta is None:
             theta = self.initial.draw(rng.first) if self.model.prior.normal else self._scattered(rng.first)
         theta = np.array(theta, dtype=float)
-        return State(theta, tuple(self._enter(point) for point in theta))
+        return State(theta, tuple(self._enter(point) for point in theta), int(rng.second[0].integers(2**63)))
 
     def _scattered(self, rng: list[np.random.Generator]) -> Array:
         """Draws of proposals, twice as far from the center, and farther along flat directions.
@@ -153,7 +154,7 @@ class ThinnedKernel:
         places[0] = np.linalg.solve(self.mode.factor, places[2])
         record["always"] = self._always(places[0], places[2])
         record["rest"] = np.nan
-        return _Chain(places, record, no_rows(p))
+        return _Chain(places, record, Pool.empty(p))
 
     def _always(self, z: Array, delta: Array) -> float:
         if self.target.always.y.size == 0:
@@ -163,48 +164,56 @@ class ThinnedKernel:
         return float(out[0])
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        """Move every chain; chains run in threads, and share nothing but the passes in which rows are drawn."""
         count, p = state.theta.shape
-        draws = Draws.empty(steps, 1, count, p)
-        jobs = [(chain.copy(), steps, rng.first[c], rng.second[c]) for c, chain in enumerate(state.chains)]
-        workers = min(count, threads.count())
-        if workers == 1:
-            done = [self._run(*job) for job in jobs]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                done = list(pool.map(lambda job: self._run(*job), jobs))
+        draws, done, chains = Draws.empty(steps, 1, count, p), [0] * count, [chain.copy() for chain in state.chains]
+        paths = [(np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)) for _ in chains]
+
+        def turn(c: int) -> bool:
+            done[c] = self._run(chains[c], rng.first[c], rng.second[c], done[c], *paths[c])
+            if done[c] == steps:
+                return True
+            chains[c] = self._refilled(chains[c], state.key, c, count)
+            return False
+
+        in_turns(turn, count)
         draws.screened[:], draws.decided[:], draws.log_first[:] = 1.0, True, 0.0
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
-        for c, (_, theta, log_ratios, accepted) in enumerate(done):
-            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
+        for c, path in enumerate(paths):
+            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = path
         self.model.rows.count(steps * count * self.target.always.y.size)
         last = draws.theta[-1].copy() if steps else state.theta
-        return State(last, tuple(chain for chain, *_ in done)), draws
+        return State(last, tuple(chains), state.key), draws
 
     def _run(
-        self, chain: _Chain, steps: int, first: np.random.Generator, second: np.random.Generator
-    ) -> tuple[_Chain, Array, Array, NDArray[np.bool_]]:
-        """All steps of one chain; the compiled loop comes back for rows and passes."""
-        p = chain.places.shape[1]
-        theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
-        terms, buffer, done = self.model.family.tag.terms, np.empty(CHUNK), 0
+        self,
+        chain: _Chain,
+        first: np.random.Generator,
+        second: np.random.Generator,
+        done: int,
+        theta: Array,
+        log_ratios: Array,
+        accepted: NDArray[np.bool_],
+    ) -> int:
+        """Steps of one chain from `done` on; returns how many are done when all are, or when it needs more rows."""
+        terms, buffer = self.model.family.tag.terms, np.empty(CHUNK)
         while True:
             why, done = advance(
                 terms, self.target, self.moves, chain.pool, chain.record, chain.places, buffer, first, second, done,
                 theta, log_ratios, accepted,
             )  # fmt: skip
-            if why == DONE:
-                return chain, theta, log_ratios, accepted
+            if why in (DONE, NEEDS_ROWS):
+                return int(done)
             refuse(why)
-            if why == NEEDS_PASS:
-                self._decide_on_all_rows(chain)
-            else:
-                chain = self._refill(chain, second)
+            self._decide_on_all_rows(chain)
 
-    def _refill(self, chain: _Chain, rng: np.random.Generator) -> _Chain:
+    def _refilled(self, chain: _Chain, key: int, number: int, chains: int) -> _Chain:
+        """One of the chains with new rows: twice as many as the time before, because each time is a pass."""
         assert self.urn is not None
         chain.record["used"] = 0
-        return chain._replace(pool=self.urn.draw(self.ahead, rng))
+        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead << chain.pools)
+        self.model.rows.count(pool.y.size)
+        return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
         """Put the log ratio of all rows into the record of a step."""
@@ -271,8 +280,3 @@ def refuse(why: int) -> None:
         raise FloatingPointError("a row's remainder exceeds its bound: the second stage would not be exact")
     if why == BAD_RATE:
         raise FloatingPointError("the rate at which rows are drawn is not a number")
-
-
-def no_rows(p: int) -> Pool:
-    """An empty pool."""
-    return Pool(np.empty((0, p)), np.empty(0), np.empty(0), np.empty(0))

@@ -16,14 +16,17 @@ from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.models.priors import Prior
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.remainders import RemainderBounds, require_bounds
+from tallbayes.rows.remainders import expected as expected_bounds
 from tallbayes.rows.tasks import LogLikelihoodDerivatives, Moved
 from tallbayes.rows.urn import Pool
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers, warn_of_tails
-from tallbayes.sampling.thinned import BEYOND, ThinnedKernel, no_rows, typical_spread
+from tallbayes.sampling.thinned import BEYOND, ThinnedKernel, typical_spread
 from tallbayes.sampling.thinned_loop import (
     Always,
     Moves,
@@ -40,15 +43,14 @@ DF = 5  # of heavy-tailed proposals
 LONG_SHARE = 0.2  # of walks and of heavy-tailed proposals, where tails are long
 TAIL = 4.0  # posterior sds from the mode at which tails are looked at
 LONG_TAIL = 1.5  # log weight that may be there, above that of most proposals
-LOOKED_AT, POINTS, DIRECTIONS = 500, 200, 50  # rows, proposals and directions with which proposals are judged
-SHAPED_BY = 500  # rows drawn to see the posterior's shape along the axes
+POINTS, DIRECTIONS = 200, 50  # proposals and directions with which proposals are judged
+SEEN, SHAPED_BY = 1_000, 500  # rows drawn to plan by, of which so many show the posterior's shape along the axes
 PROFILED = np.linspace(-shapes.REACH, shapes.REACH, 33)  # where it is looked at
 PAIRS = 1_000  # of proposals, for what is expected of a step
 FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
-STEPS_AHEAD, MOST_AHEAD = 512, 8_192  # rows are drawn ahead for so many steps, and at most so many
-ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
+STEPS_AHEAD = 5_000  # for which a chain gets its first rows
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -114,7 +116,6 @@ def expand(
     p = mode.theta.size
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
-    remainders = model.rows.keep(Remainders, model.family.tag, mode.theta, mode.factor)
     given, moves = moves, moves or Moves(1.0, 0.0, WALK_SHARE, DF, WALK_SCALE)
     if given is None and mode.flat:
         moves = moves._replace(heavy=FLAT_SHARE, flat=mode.flat)
@@ -124,11 +125,12 @@ def expand(
     radii = (p - flat) ** 0.5 + BEYOND
     points = rng.standard_normal((2, PAIRS, p))
     spread = typical_spread(points[..., flat:])
-    expected = remainders.expected(radii, spread, threshold, rng)
+    look = model.first.look or all_rows(model.rows)
+    expected = expected_bounds(look, model.family.tag, mode.theta, mode.factor, radii, spread, threshold)
     expected[:, 0] += moved
     plan = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
-    kernel = _build(model, mode, remainders, plan, most(threshold, spread), moves, gaussian, flat, rng)
-    shape = see_shape(kernel, rng)
+    kernel = _build(model, mode, look, plan, spread, threshold, moves, gaussian, flat, rng)
+    shape = see_shape(kernel)
     kernel = replace(kernel, target=kernel.target._replace(shape=shape))
     seen = judge(kernel, rng)
     if given is None and seen.long_tailed and not mode.flat:
@@ -138,7 +140,7 @@ def expand(
     expected[:, 1] *= wider / spread if spread else 1.0  # none where all axes are flat
     shaped = _plan(model.rows.size, radii, expected, points[..., flat:], moves)
     if shaped.radius != plan.radius:
-        kernel = _build(model, mode, remainders, shaped, most(threshold, wider), moves, shape, flat, rng)
+        kernel = _build(model, mode, look, shaped, wider, threshold, moves, shape, flat, rng)
     if not model.prior.normal:
         warn_of_tails(kernel, rng)
     return Setup(replace(kernel, moves=moves), shaped, seen)
@@ -161,6 +163,11 @@ def _flat_axes(model: GLM, mode: Mode) -> tuple[int, int]:
     return (mode.flat, moved) if few else (0, 0)
 
 
+def all_rows(rows: RowsAtHand) -> Look:
+    """A look at every row."""
+    return rows.keep(lambda arrays, count: Look(arrays, np.ones(arrays.size)))
+
+
 def judge(kernel: ThinnedKernel, rng: np.random.Generator) -> Outlook:
     """What independent proposals are worth, from a few rows: their acceptance, and whether they reach the tails.
 
@@ -173,7 +180,7 @@ def judge(kernel: ThinnedKernel, rng: np.random.Generator) -> Outlook:
     points = np.concatenate([far, np.empty((POINTS, p))])
     shapes.draws(target.shape, rng, points[len(far) :])
     points = points[(np.abs(points) <= shapes.REACH).all(1)]  # farther out a few rows say nothing
-    pool = kernel.urn.draw(LOOKED_AT, rng) if kernel.urn else no_rows(p)
+    pool = kernel.urn.seen.some(SHAPED_BY, SEEN) if kernel.urn else Pool.empty(p)
     values = log_weights(kernel, pool, points)
     values -= 0.5 * ((points - target.center) ** 2).sum(1)
     values -= shapes.log_densities(target.shape, points)
@@ -222,14 +229,14 @@ def prior_profile(prior: Array, axes: Array) -> Array:
     return corrections(prior, steps.reshape(-1, axes.shape[1])).reshape(steps.shape[:2])
 
 
-def see_shape(kernel: ThinnedKernel, rng: np.random.Generator) -> Shape:
+def see_shape(kernel: ThinnedKernel) -> Shape:
     """The posterior's shape along each axis, seen on the rows that are always evaluated and a few of the others.
 
     Along flat directions, where much depends on it, all rows are looked at.
     """
     target, mode, p = kernel.target, kernel.mode, kernel.mode.theta.size
     x, y, offset, weights = target.always[:4]
-    pool = kernel.urn.draw(SHAPED_BY, rng) if kernel.urn else no_rows(p)
+    pool = kernel.urn.seen.some(0, SHAPED_BY) if kernel.urn else Pool.empty(p)
     excess = prior_profile(target.prior, target.factor) + profile(
         kernel.model.family.tag.terms,
         np.concatenate([y, pool.y]),
@@ -280,9 +287,10 @@ def _plan(size: int, radii: Array, expected: Array, points: Array, moves: Moves)
 def _build(
     model: GLM,
     mode: Mode,
-    remainders: Remainders,
+    look: Look,
     plan: Plan,
-    largest: float,
+    spread: float,
+    threshold: float,
     moves: Moves,
     shape: Shape,
     flat: int,
@@ -290,27 +298,15 @@ def _build(
 ) -> ThinnedKernel:
     """The kernel for a plan; the bounds of some rows are checked."""
     p = mode.theta.size
-    split = remainders.split(plan.radius, largest, mode.factor[:, :flat], rng)
+    largest = most(threshold, spread)
+    bounds = RemainderBounds(model.family.tag, mode.theta, mode.factor, plan.radius, largest, mode.factor[:, :flat])
+    require_bounds(bounds.excess(look.arrays, rng))
+    total = plan.events / spread if spread else 0.0
+    urn = model.rows.draw(bounds, mode.theta, total, SEEN, int(rng.integers(2**63)))
     limit = pass_cost(model.rows.size, p) / event_cost(p)
-    target = _target(model, mode, split.always, flat, split.urn.total, plan.radius, limit, shape)
-    ahead = int(np.clip(STEPS_AHEAD * plan.events, 64, MOST_AHEAD))
-    kernel = ThinnedKernel(model, mode, target, split.urn if split.urn.rows else None, moves, ahead)
-    drawn = kernel.urn.rows if kernel.urn else 0
-    require_every_row(split.rows - drawn - target.always.y.size, split.total, target.total)
-    return kernel
-
-
-def require_every_row(missing: int, total: float, found: float) -> None:
-    """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
-
-    A row that is neither would drop out of the posterior in silence. `missing` are rows that the kernel lacks, `total`
-    is the sum of the weighted bounds to draw from, and `found` what the kernel has.
-    """
-    if missing or not abs(total - found) <= ROUNDED * found:
-        raise FloatingPointError(
-            f"{missing} rows would be left out (bounds of {total:.9g} to draw from, not {found:.9g}); "
-            "please report this"
-        )
+    target = _target(model, mode, urn.certain, flat, urn.total, plan.radius, limit, shape)
+    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread)))
+    return ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
 
 
 def _target(

@@ -79,7 +79,7 @@ class SplineSetup:
 
     @property
     def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(seeds(self.seed)[1])
+        return np.random.default_rng(seeds(self.seed)[0])
 
     def _law(self, proposal: str | None) -> Law:
         check_choice("proposal", proposal, PROPOSALS, "for splines")

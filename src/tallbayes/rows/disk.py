@@ -1,0 +1,197 @@
+"""Rows on a disk: passes go through the chunks of a store, and what has to be at hand is mapped from scratch files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Concatenate, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.data.progress import passing
+from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
+from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.parting import part_stores
+from tallbayes.rows.passes import in_order
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
+from tallbayes.rows.room import Room
+from tallbayes.rows.store import CHUNK_ROWS, Store
+from tallbayes.rows.subsample import Subsample
+from tallbayes.rows.tasks import OutcomeSums, Parts
+from tallbayes.rows.threads import in_turns
+from tallbayes.rows.urn import Urn
+
+Array = NDArray[np.float64]
+
+
+class DiskRows:
+    """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
+
+    def __init__(self, store: Store, room: Room) -> None:
+        self.store, self._room, self.touched, self.passes = store, room, 0, 0
+        self._counting, self._own = threading.Lock(), threading.local()
+
+    def _like(self, store: Store) -> DiskRows:
+        """Other rows: those that are looked at in one thread one after the other share its room."""
+        rows = DiskRows(store, self._room)
+        rows._own = self._own
+        return rows
+
+    @property
+    def size(self) -> int:
+        """See `Rows`."""
+        return self.store.rows
+
+    @property
+    def columns(self) -> int:
+        """See `Rows`."""
+        return len(self.store.fields.x)
+
+    @property
+    def groups(self) -> int:
+        """See `Rows`."""
+        return self.store.fields.groups
+
+    @property
+    def width(self) -> int:
+        """See `Rows`."""
+        return self.columns + (self.groups + 1 if self.groups else 0)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """See `Rows`."""
+        return tuple(self.store.fields.strata)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """See `Rows`."""
+        ((task, params, parts),) = self._ask((OutcomeSums(), None))
+        return cast(Outcomes, task.answer(parts, params, self))
+
+    @property
+    def total_weight(self) -> float:
+        """See `Rows`."""
+        return float(in_order(self.store.totals)[0])
+
+    @property
+    def mean_outcome(self) -> float:
+        """See `Rows`."""
+        weight, total = in_order(self.store.totals).tolist()
+        return float(total / weight)
+
+    def count(self, rows: int, passes: int = 0) -> None:
+        """See `Rows`."""
+        with self._counting:
+            self.touched += rows
+            self.passes += passes
+
+    def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
+        """See `Rows`."""
+        (found,) = self.reduce_all((task, params))
+        return cast(Found, found)
+
+    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
+        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
+        if "outcomes" not in vars(self):
+            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
+            self.outcomes = own.answer(parts, params, self)
+        else:
+            asked = self._ask(*questions)
+        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
+
+    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
+        """What all chunks say, in their order: one pass."""
+        tasks = [task for task, _ in questions]
+        given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
+        said: list[list[Parts]] = [[()] * self.store.chunks for _ in tasks]
+        with passing("pass over all rows", self.size) as done:
+
+            def look(chunk: int) -> None:
+                arrays = self._piece(chunk)
+                for task, params, parts in zip(tasks, given, said, strict=True):
+                    parts[chunk] = task.over(arrays, params)
+                done(arrays.size)
+
+            in_turns(look, self.store.chunks)
+        self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
+        joined = (tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in said)
+        return list(zip(tasks, given, joined, strict=True))
+
+    def _piece(self, chunk: int) -> Arrays:
+        """The rows of a chunk, in room that each thread has and uses again: tasks answer with copies."""
+        if getattr(self._own, "room", None) is None or self._own.room.size < self.columns * CHUNK_ROWS:
+            self._own.room = np.empty(self.columns * CHUNK_ROWS)
+        return self.store.piece(chunk, self._own.room)
+
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+        """See `Rows`."""
+        return Urn(self, measure, theta, expected, seen, seed)
+
+    def sample(
+        self,
+        size: int | Mapping[int, int],
+        rng: np.random.Generator,
+        by: str | None = None,
+        measure: Measure | None = None,
+        cases: bool = False,
+    ) -> MemoryRows:
+        """See `Rows`."""
+        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
+
+    def keep(
+        self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
+    ) -> Found:
+        """See `RowsAtHand`."""
+        return make(self._at_hand.arrays, self.count, *given, **named)
+
+    def parted(self, parts: int, split: Split) -> list[DiskRows]:
+        """See `RowsAtHand`: each part has a store of its own."""
+
+        def pieces() -> Iterator[Arrays]:
+            with passing("dealing rows", self.size) as done:
+                for chunk in range(self.store.chunks):
+                    yield (arrays := self._piece(chunk))
+                    done(arrays.size)
+            self.count(self.size, 1)
+
+        return [self._like(store) for store in part_stores(pieces, self.store.fields, parts, split, self._room)]
+
+    def without(self, columns: Sequence[int]) -> DiskRows:
+        """The rows without some columns of the design."""
+        return self._like(self.store.without(columns))
+
+    @cached_property
+    def _at_hand(self) -> MemoryRows:
+        """All rows as arrays that are mapped from scratch files, for what needs any row at any time."""
+        rows = MemoryRows.of(replace(self._laid_out(self._room.scratch).arrays, room=self._room))
+        vars(rows.arrays)["outcomes"] = self.outcomes  # which arrays in memory add up themselves
+        rows.count = self.count  # type: ignore[method-assign]
+        return rows
+
+    def in_memory(self) -> MemoryRows:
+        """The same rows in memory."""
+        return self._laid_out(np.empty)
+
+    def _laid_out(self, scratch: Callable[..., NDArray[Any]]) -> MemoryRows:
+        """All rows in arrays that such a function makes."""
+        store, size, fields = self.store, self.size, self.store.fields
+        x, y = scratch((self.columns, size)), scratch((size,))
+        weights = NONE if fields.weights is None else scratch((size,))
+        offset = NONE if fields.offset is None else scratch((size,))
+        strata = {name: scratch((size,), np.int64) for name in fields.strata}
+        codes = np.empty(0, np.int32) if fields.group is None else scratch((size,), np.int32)
+
+        def fill(chunk: int) -> None:
+            part, arrays = slice(chunk * CHUNK_ROWS, (chunk + 1) * CHUNK_ROWS), self._piece(chunk)
+            x[:, part], y[part] = arrays.x, arrays.y
+            for whole, own in ((weights, arrays.weights), (offset, arrays.offset), (codes, arrays.codes)):
+                if whole.size:
+                    whole[part] = own
+            for name, levels in strata.items():
+                levels[part] = arrays.strata[name]
+
+        in_turns(fill, store.chunks)
+        return MemoryRows.of(Arrays(x, y, weights, offset, strata, codes, self.groups))
