@@ -33,18 +33,21 @@ def materialise(
     transforms: dict[str, Any],
     categories: dict[str, list[Any]],
     refuse: Callable[[str, pd.Series[Any], Sequence[Any]], None] | None = None,
+    structure: Sequence[Any] | None = None,
 ) -> Design:
     """Let formulaic build the columns of one side, from the given state or, if there is none, learning it.
 
-    `refuse` raises ValueError if a C(...) has values outside its levels.
+    `refuse` raises ValueError if a C(...) has values outside its levels. `structure` are terms of a design that was
+    built before: only these are built.
     """
     import pandas as pd
-    from formulaic import ModelSpec
+    from formulaic import ModelSpec, SimpleFormula
     from formulaic.errors import DataMismatchWarning, FormulaicError
     from formulaic.parser.types import Factor
 
     spec = ModelSpec(
-        side,
+        side if structure is None else SimpleFormula([term.term for term in structure], _ordering="none"),
+        structure=structure,
         na_action="ignore",
         output="pandas",
         transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
@@ -58,6 +61,8 @@ def materialise(
             matrix = materializer.get_model_matrix(spec)
     except DataMismatchWarning as error:
         for name, known in categories.items():
+            if name not in materializer.factor_cache:
+                continue
             values = pd.Series(materializer.factor_cache[name].values.__wrapped__)
             (refuse or refuse_unseen)(repr(name), values, known)
         raise ValueError(f"levels=... leaves out levels: {plain(error).split('. They')[0]}") from error

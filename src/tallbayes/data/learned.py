@@ -64,17 +64,17 @@ class Learned:
 
     def designs(self) -> Iterator[Designed]:
         """The design part by part; after the last, ValueError if there was a value that is not finite."""
-        parsed, kinds = self.formula.parsed, self.parts.kinds
+        parsed = self.formula.parsed
         watched = _Finite(self.rows)
-        entries = plain.entries(self.structure, kinds)
+        plan = plain.plan(self.structure, self.parts.kinds)
         places = {name: Places(name, values) for name, values in self.numbers.items()}
         for part in self.parts:
             y = self._outcomes(part)
             watched.add(parsed.outcome, y, part)
-            x = self._design(part) if entries is None else plain.fill(entries, part.columns, part.size)
-            for j, name in enumerate(self.formula.coefficients):
-                if entries is None or entries[j].level is None:
-                    watched.add(name, x[j], part)
+            x = self._design(part, plan)
+            for name, values, entry in zip(self.formula.coefficients, x, plan.columns, strict=True):
+                if entry is None or entry.level is None:  # others are 0 and 1
+                    watched.add(name, values, part)
             trials = self._extra(parsed.trials, part, self.trials, watched)
             added = self._extra(parsed.offset, part, self.formula.offset_transforms, watched)
             numbered = {
@@ -90,9 +90,10 @@ class Learned:
         y: Array = materialise(self.formula.parsed.left, part.frame, self.left, {}).array[0]
         return y
 
-    def _design(self, part: Part) -> Array:
-        """By way of formulaic."""
-        formula = self.formula
+    def _design(self, part: Part, plan: plain.Plan) -> Array:
+        x = plain.fill(plan.columns, part.columns, part.size)
+        if not plan.rest:
+            return x
 
         def refuse(what: str, values: pd.Series[Any], known: Sequence[Any]) -> None:
             if (found := unseen(values, known)) is None:
@@ -104,10 +105,12 @@ class Learned:
                 )
             changed(f"{what} is {shown} at {part.where(first)}, which it was nowhere before")
 
-        design = materialise(formula.parsed.right, part.frame, formula.transforms, formula.categories, refuse)
-        if design.names != formula.coefficients:
-            changed(f"the design has columns {design.names}, but had {formula.coefficients} before")
-        return design.array
+        formula = self.formula
+        design = materialise(
+            formula.parsed.right, part.frame, formula.transforms, formula.categories, refuse, plan.rest
+        )
+        x[[j for j, entry in enumerate(plan.columns) if entry is None]] = design.array
+        return x
 
     def _extra(self, extra: Extra | None, part: Part, transforms: dict[str, Any], watched: _Finite) -> Array | None:
         """What an offset, or the number of trials, is in each row."""

@@ -51,11 +51,14 @@ class Sample:
         else:
             self._parts.append((rows.take(below), hashes[below]))
         self._count += self._parts[-1][1].size
-        if self._count > self.most:
-            every = np.concatenate([hashes for _, hashes in self._parts])
-            self._bound = np.partition(every, self.most - 1)[self.most - 1]
-            self._parts = [(part.take(keep), h[keep]) for part, h in self._parts if (keep := h <= self._bound).any()]
-            self._count = self.most
+        if self._count > 2 * self.most:  # rarely, since fewer and fewer rows are taken
+            self._prune()
+
+    def _prune(self) -> None:
+        every = np.concatenate([hashes for _, hashes in self._parts])
+        self._bound = np.partition(every, self.most - 1)[self.most - 1]
+        self._parts = [(part.take(keep), h[keep]) for part, h in self._parts if (keep := h <= self._bound).any()]
+        self._count = self.most
 
     def must(self, reason: Any, rank: float, row: Rows) -> None:
         """A row that has to be there, unless another with the same reason ranks higher."""
@@ -64,6 +67,8 @@ class Sample:
 
     def rows(self) -> list[Rows]:
         """All of them in order, each once."""
+        if self._count > self.most:
+            self._prune()
         parts = [part for part, _ in self._parts]
         there = set(np.concatenate([part.numbers for part in parts]).tolist()) if self._musts else set()
         for _, row in self._musts.values():
