@@ -15,6 +15,6 @@ def on_disk(rows: MemoryRows, room: Room | None = None) -> DiskRows:
     group = next((name for name, levels in arrays.strata.items() if np.array_equal(levels, arrays.codes)), None)
     weights, offset = (part if part.size else None for part in (arrays.weights, arrays.offset))
     optional = weights is not None, offset is not None
-    chunks = Chunks(room.file(), Fields.of(rows.columns, *optional, rows.strata, group, rows.groups), room)
+    chunks = Chunks(None, Fields.of(rows.columns, *optional, rows.strata, group, rows.groups), room)
     chunks.add(Columns(arrays.x, arrays.y, weights, offset, arrays.strata))
     return DiskRows(chunks.finish(), room)
