@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 class DiskRows:
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
+    in_memory = False
+
     def __init__(self, store: Store, room: Room) -> None:
         self._store, self._room, self.touched, self.passes = store, room, 0, 0
         self._counting, self._own = threading.Lock(), threading.local()
@@ -104,6 +106,10 @@ class DiskRows:
         if getattr(self._own, "room", None) is None or self._own.room.size < self.columns * CHUNK_ROWS:
             self._own.room = np.empty(self.columns * CHUNK_ROWS)
         return self._store.piece(chunk, self._own.room)
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`."""
+        return self._store.run(start, stop)
 
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""

@@ -132,6 +132,13 @@ class Rows(Protocol):
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether looking at a row here and there costs nothing."""
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """The rows start..stop, which nobody else changes."""
+
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
