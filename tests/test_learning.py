@@ -239,6 +239,14 @@ def test_text_with_too_many_levels_is_not_read_to_its_end(monkeypatch):
     assert len(GLM("y ~ g", few).coefficients) == MAX_LEVELS
 
 
+def test_a_number_with_too_many_levels(monkeypatch):
+    data = {"y": np.arange(100_000) % 2, "x": np.arange(100_000) / 7}
+    for rows in (100_000, 20_000):
+        monkeypatch.setattr(pieces, "PIECE", rows)
+        with pytest.raises(ValueError, match=r"'C\(x\)' has more than 10,000 levels; leave out the C\(\) if"):
+            GLM("y ~ C(x)", data)
+
+
 # Pieces that differ in kind
 
 
