@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def prepare(
             "cache= is for files, whose changes can be noticed; the data are in memory, or come from a function or a "
             "query: leave cache= out, or write them to Parquet files first"
         )
-    at = caches.place(cache, [_version(), parsed.text, *_described(wanted), identity])
+    at = caches.place(cache, [version("tallbayes"), parsed.text, *_described(wanted), identity])
     if (found := caches.find(at)) is not None:
         about = found.about
         formula, facts = Formula.from_json(about["formula"]), (about["left_out"], about["observations"], about["ones"])
@@ -80,7 +81,7 @@ def prepare(
 def rows_of(store: Store, room: Room) -> RowsAtHand:
     """The rows of a store: in memory if there is room."""
     rows = DiskRows(store, room)
-    return rows.in_memory() if fits(len(store.fields.x), store.rows, room) else rows
+    return rows.loaded() if fits(len(store.fields.x), store.rows, room) else rows
 
 
 def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:
@@ -118,9 +119,3 @@ def _described(wanted: Wanted) -> list[Any]:
         repr(wanted.outcome),
         wanted.missing,
     ]
-
-
-def _version() -> str:
-    from tallbayes import __version__
-
-    return __version__

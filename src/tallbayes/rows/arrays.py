@@ -138,6 +138,13 @@ class Arrays:
         strata = {name: level[chosen] for name, level in self.strata.items()}
         return Arrays(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata, codes, self.groups)
 
+    def run(self, start: int, stop: int) -> Arrays:
+        """Copies of the rows start..stop."""
+        x, part = self.x[:, start:stop].copy(), slice(start, stop)
+        y, weights, offset = (one[part].copy() for one in (self.y, self.weights, self.offset))
+        strata = {name: level[part].copy() for name, level in self.strata.items()}
+        return Arrays(x, y, weights, offset, strata, self.codes[part].copy(), self.groups, start // LENGTH)
+
     def parts(self, chosen: Integers) -> tuple[NDArray[Any], ...]:
         """Some of the rows as a task may answer them: copies that are joined along their first axis."""
         part = self.take(chosen)

@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 class DiskRows:
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
+    in_memory = False
+
     def __init__(self, store: Store, room: Room) -> None:
         self.store, self._room, self.touched, self.passes = store, room, 0, 0
         self._counting, self._own = threading.Lock(), threading.local()
@@ -126,6 +128,10 @@ class DiskRows:
             self._own.room = np.empty(self.columns * CHUNK_ROWS)
         return self.store.piece(chunk, self._own.room)
 
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`."""
+        return self.store.run(start, stop)
+
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""
         return Urn(self, measure, theta, expected, seen, seed)
@@ -171,7 +177,7 @@ class DiskRows:
         rows.count = self.count  # type: ignore[method-assign]
         return rows
 
-    def in_memory(self) -> MemoryRows:
+    def loaded(self) -> MemoryRows:
         """The same rows in memory."""
         return self._laid_out(np.empty)
 

@@ -34,6 +34,8 @@ class MemoryRows:
     (6, 1)
     """
 
+    in_memory = True
+
     def __init__(
         self,
         x: ArrayLike,
@@ -117,6 +119,10 @@ class MemoryRows:
             found.append(task.answer(task.over(self.arrays, given), given, self))
         self.count(self.size * looks, int(looks > 0))
         return tuple(found)
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`."""
+        return self.arrays.run(start, stop)
 
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""

@@ -142,6 +142,13 @@ class RowsAtHand(Rows, Protocol):
     def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
         """So many parts of the rows, each in the order of the rows, in one pass."""
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether looking at a row here and there costs nothing."""
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """The rows start..stop, which nobody else changes."""
+
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:

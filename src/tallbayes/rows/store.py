@@ -151,12 +151,13 @@ class Store:
         """Rows of a chunk."""
         return min(CHUNK_ROWS, self.rows - chunk * CHUNK_ROWS)
 
-    def column(self, chunk: int, column: int, out: Array) -> None:
-        """A chunk of a column, read into `out`."""
+    def column(self, chunk: int, column: int, out: Array, first: int = 0) -> None:
+        """A chunk of a column from its row `first` on, as many rows as `out` has, read into it."""
         at, width = int(self.offsets[chunk, column]), int(self.widths[chunk, column])
         if width == 0:
             out[:] = self.palettes[column][at]
             return
+        at += width * first
         stored = self.content[at : at + width * out.size].view(KINDS[width])
         if width == 8:
             out[:] = stored
@@ -165,20 +166,27 @@ class Store:
 
     def piece(self, chunk: int, room: Array | None = None) -> Arrays:
         """The rows of a chunk as arrays in memory; those of the design lie in `room`, if some is given."""
-        size, fields = self.size(chunk), self.fields
+        return self.run(chunk * CHUNK_ROWS, chunk * CHUNK_ROWS + self.size(chunk), room)
+
+    def run(self, start: int, stop: int, room: Array | None = None) -> Arrays:
+        """The rows start..stop; those of the design lie in `room`, if some is given."""
+        size, fields = stop - start, self.fields
         p = len(fields.x)
         x = (np.empty(p * size) if room is None else room[: p * size]).reshape(p, size)
-        for out, column in zip(x, fields.x, strict=True):
-            self.column(chunk, column, out)
 
-        def read(column: int | None) -> Array:
+        def read(column: int | None, out: Array | None = None) -> Array:
             if column is None:
                 return NONE
-            out = np.empty(size)
-            self.column(chunk, column, out)
+            out = np.empty(size) if out is None else out
+            for low in range(start - start % CHUNK_ROWS, stop, CHUNK_ROWS):
+                first, last = max(start, low), min(stop, low + CHUNK_ROWS)
+                self.column(low // CHUNK_ROWS, column, out[first - start : last - start], first - low)
             return out
+
+        for out, column in zip(x, fields.x, strict=True):
+            read(column, out)
 
         strata = {name: read(column).astype(np.int64) for name, column in fields.strata.items()}
         codes = np.empty(0, np.int32) if fields.group is None else strata[fields.group].astype(np.int32)
         others = read(fields.y), read(fields.weights), read(fields.offset)
-        return Arrays(x, *others, strata, codes, fields.groups, chunk * BLOCKS)
+        return Arrays(x, *others, strata, codes, fields.groups, start // LENGTH)
