@@ -65,7 +65,7 @@ CASES = [
     ("text ~ x", {"outcome": "a"}),
     ("I(text == 'a') ~ log(z) + I(ordered > 'lo') + {x**2 + n}", {}),
     ("y ~ month(when) + C(year(when)) + days(when)", {}),
-    ("y ~ C(x > 0) + hashed(n, levels=3)", {}),
+    ("y ~ C(x > 0) + hashed(n, levels=3) + C(where(n > 3, 'late', 'early'))", {}),
     ("y ~ x", {"weights": "w", "offset": "o"}),
     ("y ~ text", {"weights": DATA["w"].tolist(), "offset": DATA["o"].to_numpy()}),
     ("y ~ text + ordered", {}),  # with duplicates
