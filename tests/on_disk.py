@@ -1,21 +1,31 @@
-"""Rows on a disk, made from rows in memory."""
-
-from __future__ import annotations
+"""The same rows on a disk."""
 
 import copy
-import tempfile
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from tallbayes.rows import disk, store
+from tallbayes.rows import cutting, disk, store
+from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
+from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.room import Room
-from tallbayes.rows.store import Fields, StoreWriter
+from tallbayes.rows.store import Fields
+
+
+def on_disk(rows: MemoryRows, room: Room | None = None) -> DiskRows:
+    arrays, room = rows.arrays, room or Room(10**9)
+    group = next((name for name, levels in arrays.strata.items() if np.array_equal(levels, arrays.codes)), None)
+    weights, offset = (part if part.size else None for part in (arrays.weights, arrays.offset))
+    optional = weights is not None, offset is not None
+    with room.file() as file:
+        chunks = Chunks(file, Fields.of(rows.columns, *optional, rows.strata, group, rows.groups), room)
+        chunks.add(Columns(arrays.x, arrays.y, weights, offset, arrays.strata))
+        return DiskRows(chunks.finish(), room)
 
 
 class FewBlocks(ExitStack):
@@ -23,33 +33,16 @@ class FewBlocks(ExitStack):
 
     def __init__(self, blocks: int) -> None:
         super().__init__()
-        for module, name, value in (
-            (store, "BLOCKS", blocks),
-            (store, "CHUNK_ROWS", blocks * LENGTH),
-            (disk, "CHUNK_ROWS", blocks * LENGTH),
-        ):
-            self.enter_context(patch.object(module, name, value))
-
-
-def on_disk(rows: MemoryRows, group: str) -> DiskRows:
-    """The same rows on a disk; those in memory stay at hand for tests, as `arrays`."""
-    arrays = rows.arrays
-    names = tuple(arrays.strata)
-    fields = Fields.of(arrays.columns, arrays.weights.size > 0, arrays.offset.size > 0, names, group, arrays.groups)
-    columns = [*arrays.x, arrays.y, *(part for part in (arrays.weights, arrays.offset) if part.size)]
-    columns += [level.astype(float) for level in arrays.strata.values()]
-    with tempfile.TemporaryFile() as file:
-        writer = StoreWriter(file, fields)
-        for start in range(0, rows.size, store.CHUNK_ROWS):
-            writer.add([np.asarray(column[start : start + store.CHUNK_ROWS], float) for column in columns])
-        made = DiskRows(writer.finish(), Room.of("1GB"))
-    made.arrays = arrays  # type: ignore[attr-defined]
-    return made
+        for module in (store, disk, cutting):
+            for name, value in {"BLOCKS": blocks, "CHUNK_ROWS": blocks * LENGTH}.items():
+                if hasattr(module, name):
+                    self.enter_context(patch.object(module, name, value))
 
 
 def model_on_disk(model: Any) -> Any:
-    """The same model of rows on a disk."""
+    """The same model of rows on a disk; the other is its twin, and its arrays stay at hand for tests."""
     made = copy.copy(model)
-    made.rows, made.twin = on_disk(model.rows, model.group), model
+    made.rows, made.twin = on_disk(model.rows), model
+    made.rows.arrays = model.rows.arrays
     vars(made).pop("first", None)
     return made

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from on_disk import on_disk
 
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.room import Room
 from tallbayes.rows.sharding import FEW_EVENTS, deal
+from tallbayes.rows.store import CHUNK_ROWS
 
 RNG = np.random.default_rng
 
@@ -124,3 +130,86 @@ def test_few_groups_a_shard_are_refused():
         deal(grouped(16, RNG(1)), 14, "groups", RNG(1))
     with pytest.raises(ValueError, match="would tear groups apart"):
         deal(grouped(16, RNG(1)), 2, "random", RNG(1))
+
+
+def test_rows_that_stand_for_many_give_equal_parts_to_all():
+    """What is left of them is dealt: all shards have as many observations, however uneven the weights are."""
+    x, y = design(500)
+    weights = RNG(1).integers(0, 10**7, 500).astype(float)
+    for how in ("random", "stratified"):
+        dealt = deal(MemoryRows(x, y, weights), 7, how, RNG(2))
+        totals = np.zeros(500)
+        for shard in dealt:
+            own = shard.rows.arrays
+            place = np.searchsorted(np.sort(x[3]), own.x[3])
+            totals[np.argsort(x[3])[place]] += own.weights
+            whole = (own.x[2] == 0) | (how == "random")
+            assert (np.abs(own.weights - weights[np.argsort(x[3])[place]] / 7)[whole] < 7).all()
+        np.testing.assert_array_equal(totals, weights)
+        if how == "random":
+            assert np.ptp([shard.rows.total_weight for shard in dealt]) <= 1
+
+
+def test_a_deal_is_fair_within_blocks():
+    """No row's shard follows from its place, nor from that of the row before it; 6 standard deviations each."""
+    n = 3 * LENGTH
+    rows = MemoryRows(np.arange(float(n))[None], np.zeros(n))
+    shard = np.empty(n, int)
+    for number, one in enumerate(deal(rows, 4, "random", RNG(1))):
+        shard[one.rows.arrays.x[0].astype(int)] = number
+        assert one.rows.size == n // 4
+        assert (np.diff(one.rows.arrays.x[0]) > 0).all()  # rows keep their order
+    pairs = np.bincount(4 * shard[:-1] + shard[1:], minlength=16)
+    assert np.abs(pairs - n / 16).max() < 6 * np.sqrt(n / 16)
+    for part in np.split(shard, 3 * 16):
+        assert np.abs(np.bincount(part, minlength=4) - LENGTH / 64).max() < 6 * np.sqrt(LENGTH / 64)
+
+
+# --- on a disk ---
+
+
+def several_chunks(weights, groups=0, n=2 * CHUNK_ROWS + 12_345):
+    rng = RNG(5)
+    level = rng.choice(4, n, p=[0.6, 0.399, 0.0009, 0.0001])
+    x = np.stack([np.ones(n), level == 1, level == 2, level == 3, rng.normal(size=n).round(2)]).astype(float)
+    y = (rng.random(n) < 0.05).astype(float)
+    given = {None: None, "counts": rng.integers(1, 9, n), "fractions": rng.random(n), "ones": np.ones(n)}[weights]
+    if groups:
+        strata = {"g": np.sort(rng.integers(groups, size=n)), "h": rng.integers(3, size=n)}
+        return MemoryRows(x, y, given, rng.normal(size=n), strata, "g", groups)
+    return MemoryRows(x, y, given, strata={"h": rng.integers(3, size=n)})
+
+
+def assert_same_rows(one, other):
+    """Bit for bit; a group's number may be another where it is a level only."""
+    one, other = (rows.keep(lambda arrays, count: arrays) for rows in (one, other))
+    for name in ("x", "y", "weights", "offset", "codes"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
+    assert one.groups == other.groups
+    np.testing.assert_array_equal(one.strata["h"], other.strata["h"])
+
+
+@pytest.mark.parametrize("memory", [10**9, 10**6], ids=["in one pass", "in several"])
+@pytest.mark.parametrize("weights", [None, "counts", "fractions", "ones"])
+@pytest.mark.parametrize("how", ["random", "stratified", "groups"])
+def test_rows_on_a_disk_are_dealt_like_those_in_memory(how, weights, memory):
+    rows = several_chunks(weights, 60 if how == "groups" else 0)
+    there = deal(on_disk(rows, Room(memory)), 5, how, RNG(3))
+    for shard, other in zip(deal(rows, 5, how, RNG(3)), there, strict=True):
+        assert_same_rows(shard.rows, other.rows)
+        assert shard.rows.total_weight == other.rows.total_weight
+        np.testing.assert_array_equal(shard.groups, other.groups)
+
+
+@pytest.mark.parametrize("how", ["random", "stratified", "groups"])
+def test_dealing_rows_on_a_disk_takes_memory_for_chunks_only(how):
+    peaks = []
+    for chunks in (4, 8):
+        rows = several_chunks("counts", 60 if how == "groups" else 0, chunks * CHUNK_ROWS)
+        there = on_disk(rows)
+        del rows
+        tracemalloc.start()
+        deal(there, 3, how, RNG(3))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < CHUNK_ROWS  # a quarter of a byte a row

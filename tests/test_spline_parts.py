@@ -153,13 +153,17 @@ def test_splines_on_rows():
 # --- cells ---
 
 
+def cells_of(x: np.ndarray, unit: np.ndarray, cells: int) -> np.ndarray:
+    return cut(MemoryRows(x, np.zeros(x.shape[1])).arrays, unit, cells)
+
+
 def test_cells_part_the_rows_where_they_are_widest():
     x = np.concatenate([np.zeros(100), np.full(100, 10.0), np.linspace(50, 60, 100)])[None]
-    cells = cut(x, np.ones(1), 3)
+    cells = cells_of(x, np.ones(1), 3)
     assert len(set(cells[:100])) == len(set(cells[100:200])) == len(set(cells[200:])) == 1
     assert len(set(cells)) == 3
-    assert len(set(cut(np.zeros((2, 50)), np.ones(2), 10))) == 1  # nothing to tell rows apart by
-    assert sorted(set(cut(np.arange(8.0)[None], np.ones(1), 8))) == list(range(8))
+    assert len(set(cells_of(np.zeros((2, 50)), np.ones(2), 10))) == 1  # nothing to tell rows apart by
+    assert sorted(set(cells_of(np.arange(8.0)[None], np.ones(1), 8))) == list(range(8))
 
 
 def test_rounding_does_not_choose_the_column_of_a_cut():
@@ -167,7 +171,7 @@ def test_rounding_does_not_choose_the_column_of_a_cut():
     for seed in range(100):
         rng = np.random.default_rng(seed)
         x = 10.0 ** rng.uniform(-3, 3, (4, 1)) * rng.normal(size=(4, int(rng.integers(5, 60))))
-        cells = cut(x, 1 / x.std(1), 2)
+        cells = cells_of(x, 1 / x.std(1), 2)
         np.testing.assert_array_equal(cells == cells[x[0].argmax()], x[0] >= x[0].mean())
 
 

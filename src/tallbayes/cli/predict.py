@@ -51,7 +51,8 @@ def predict_command(
 
     from tallbayes.data.kept import kept_columns
     from tallbayes.data.sources import column_names
-    from tallbayes.results.file import load, replacing
+    from tallbayes.data.writing import replacing
+    from tallbayes.results.file import load
 
     loaded = load(fit)
     columns = kept_columns(data, column_names(data) if keep_all else keep)

@@ -28,7 +28,7 @@ class Arguments(NamedTuple):
 
 _CUBIC = Arguments(6, ("df", "knots", "lower_bound", "upper_bound", "constraints", "extrapolation"))
 
-# Of formulaic. Those with a memory learn something from the data, such as a mean, and apply it to new rows.
+# Of formulaic. Those with a memory learn something from the data, such as a mean, and apply it to new rows; Q has none.
 WITH_MEMORY = {
     "bs": Arguments(8, ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation")),
     "cc": _CUBIC,
@@ -151,6 +151,27 @@ def _tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
     quoted: dict[str, str] = {}
     plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}")
     return ast.parse(plain.strip(), mode="eval").body, quoted
+
+
+def nested(expression: str, outer: Iterable[str], inner: Iterable[str]) -> bool:
+    """Whether a call of one function lies inside a call of another.
+
+    >>> nested("scale(log(center(x)))", ["scale"], ["center"]), nested("scale(x) + center(x)", ["scale"], ["center"])
+    (True, False)
+    """
+    node, _ = _tree(expression)
+    return any(
+        any(part is not call and _calls(part, inner) for part in ast.walk(call))
+        for call in ast.walk(node)
+        if _calls(call, outer)
+    )
+
+
+def _calls(node: ast.AST, names: Iterable[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in names
+    return False
 
 
 def refuse_code(formula: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tallbayes.data.sources import open_source, require
+from tallbayes.data.names import require
+from tallbayes.data.sources import open_source
 
 
 def kept_columns(data: Any, columns: Sequence[str]) -> dict[str, Any]:

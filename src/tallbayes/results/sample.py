@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases, telling
 from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning
 from tallbayes.models.model import Model
@@ -38,14 +39,15 @@ def answer(model: Model, method: Method, request: Request) -> Fit:
     """The fit that was asked for, with what was warned of on the way."""
     phases = Phases(model.seconds)
     with phases("other"):  # what is in no phase of its own, so that all phases together are the time it took
-        with telling(request.progress), warnings.catch_warnings(record=True) as caught:
+        with telling(request.progress), showing(request.progress), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             kernel = method.kernel(model, request.seed, phases)
         for warning in caught:
             if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         run = loop.run(kernel, request, phases)
-        found = model.result(run)
+        with showing(request.progress):
+            found = model.result(run)
         result = Fit.kinds[found.kind].of(found)
         for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
             result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from tallbayes.families import Tag
 from tallbayes.families.terms import no_family
 from tallbayes.rows import passes
 from tallbayes.rows.passes import LENGTH, in_order, joined_groups
+from tallbayes.rows.room import Room
 from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
@@ -70,6 +71,7 @@ class Arrays:
     codes: NDArray[np.int32]  # empty: no groups
     groups: int
     block: int = 0  # number of the first block, where these are some of the blocks
+    room: Room | None = None  # where these are mapped from scratch files, others can be too
 
     @classmethod
     def of(
@@ -119,6 +121,10 @@ class Arrays:
     def starts(self) -> Integers:
         """Where each group's rows begin, and where the last ends."""
         return np.searchsorted(self.codes, np.arange(self.groups + 1))
+
+    def empty(self, *shape: int, dtype: DTypeLike = float) -> NDArray[Any]:
+        """Space for numbers of all rows, which lies where the rows do: in memory, or in a scratch file."""
+        return np.empty(shape, dtype) if self.room is None else self.room.scratch(shape, dtype)
 
     @property
     def own(self) -> Array:
@@ -172,10 +178,10 @@ class Arrays:
         """Parameter vectors as rows of a contiguous array; compiled loops do not check their width."""
         return vectors(params, self.width)
 
-    def predictors(self, params: Array) -> Array:
-        """Linear predictors (k, n) of parameter vectors (k, width)."""
+    def predictors(self, params: Array, out: Array | None = None) -> Array:
+        """Linear predictors (k, n) of parameter vectors (k, width), in `out` if that is given."""
         params = self.vectors(params)
-        eta = np.empty((len(params), self.size))
+        eta = self.empty(len(params), self.size) if out is None else out
         data = (no_family(), self.x, self.offset, self.codes, params, LENGTH, eta)
         self.over_blocks(passes.predictors, *data, looks=len(params))
         return eta
@@ -192,11 +198,7 @@ class Arrays:
         outcomes, and the latter by group.
         """
         weighted = self.y * self.weights if self.weights.size else self.y
-        totals = np.empty((self.blocks, 2))
-        for block, start in enumerate(range(0, self.size, LENGTH)):
-            part = slice(start, start + LENGTH)
-            own = self.weights[part].sum() if self.weights.size else self.y[part].size
-            totals[block] = own, weighted[part].sum()
+        totals = totals_of(self.y, self.weights if self.weights.size else None)
         slopes, constants = np.zeros((self.blocks, self.columns)), np.zeros((self.blocks, 1))
         self.over_blocks(passes.products, self.x, weighted, LENGTH, slopes)
         if self.offset.size:
@@ -227,3 +229,11 @@ def vectors(params: ArrayLike, width: int) -> Array:
     if params.shape[1] != width:
         raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {width}")
     return params
+
+
+def totals_of(y: Array, weights: Array | None) -> Array:
+    """Sums of weights and of weighted outcomes, by blocks."""
+    parts = [slice(start, start + LENGTH) for start in range(0, y.size, LENGTH)]
+    if weights is None:
+        return np.array([(y[part].size, y[part].sum()) for part in parts], dtype=float).reshape(-1, 2)
+    return np.array([(weights[part].sum(), (y[part] * weights[part]).sum()) for part in parts]).reshape(-1, 2)

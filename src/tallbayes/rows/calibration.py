@@ -1,7 +1,7 @@
 """Predictions against outcomes: rows sorted by what is predicted for them, and what came true.
 
-One pass finds how far linear predictors reach, another puts every row into one of many narrow cells, and only the sums
-of the cells leave it.
+Some rows tell how far linear predictors reach; then one pass puts every row into one of many narrow cells, those
+farther out into the first and the last, and only the sums of the cells leave it.
 Cells are then joined to bins that have equal shares of the rows and of the variance together: where events are rare,
 nearly all rows are alike, and those few with large predictions must not share a bin with them.
 """
@@ -18,12 +18,15 @@ from scipy.special import gammaincinv
 from tallbayes.families import Family
 from tallbayes.families.compiled import compiled
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.looking import Look
+from tallbayes.rows.memory import NOTHING
 from tallbayes.rows.passes import in_order
 from tallbayes.rows.protocol import Rows
 
 Array = NDArray[np.float64]
 
 CELLS = 4_096
+WIDER = 0.05  # of what some rows reach, since others reach farther, on either side
 FARTHEST = 40.0  # linear predictors beyond it are certain outcomes, or counts that nobody has seen
 BINS = 20
 RANGE = (0.03, 0.97)  # of what may be observed
@@ -121,22 +124,32 @@ class Sorted(_ByPredictor):
 AT_THETA = AtTheta()
 
 
-def by_predictor(rows: Rows, params: ArrayLike | None, predictor: Predictor = AT_THETA) -> Sums:
+def by_predictor(
+    rows: Rows, params: ArrayLike | None, predictor: Predictor = AT_THETA, look: Look | None = None
+) -> Sums:
     """Weights and outcomes of rows sorted by their linear predictor: at a parameter vector, or another one.
+
+    A look at some rows tells how far predictors reach. Without one, which few rows need not have, a pass over all does.
 
     >>> from tallbayes.rows.memory import MemoryRows
     >>> found = by_predictor(MemoryRows([[0.0, 0.0, 1.0]], [1.0, 0.0, 1.0]), [1.0])
     >>> [part[[0, -1]].tolist() for part in found]
     [[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
     """
-    low, high = np.clip(rows.reduce(Reach(predictor), params), -FARTHEST, FARTHEST)
+    if look is None:
+        low, high = rows.reduce(Reach(predictor), params)
+    else:
+        seen = predictor.of(look.arrays, NOTHING if params is None else look.arrays.vectors(params))
+        wider = WIDER * np.ptp(seen)
+        low, high = seen.min() - wider, seen.max() + wider
+    low, high = np.clip([low, high], -FARTHEST, FARTHEST)
     return rows.reduce(Sorted(predictor, float(low), float(high)), params)
 
 
 @compiled()
 def _sort(predictor, outcome, weights, low, scale, weight, predictors, outcomes):
     for i in range(predictor.size):
-        cell = min(max(int((predictor[i] - low) * scale), 0), weight.size - 1)
+        cell = int(min(max((predictor[i] - low) * scale, 0.0), weight.size - 1.0))
         own = weights[i] if weights.size > 0 else 1.0
         weight[cell] += own
         predictors[cell] += own * predictor[i]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,13 @@ from tallbayes.rows.subsample import scattered
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
-LOOK = 20_000  # rows looked at before deciding whether to merge duplicates
+STEP = 1 << 17  # rows that are merged at a time
+MOST_NUMBERS = 1 << 24  # of distinct rows
+LOOK, PLACES = 20_000, 16  # rows looked at before deciding whether to merge duplicates, and in how many stretches
 
 
 class Columns(NamedTuple):
-    """What rows in memory are made of: x (p, n), outcomes, and optional weights, offset and strata."""
+    """What rows are made of: x (p, n), outcomes, and optional weights, offset and strata."""
 
     x: Array
     y: Array
@@ -25,16 +27,35 @@ class Columns(NamedTuple):
     offset: Array | None
     strata: Mapping[str, NDArray[Any]]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """Rows one below the other."""
+        first, *others = parts
+        if not others:
+            return first
+        return cls(
+            np.concatenate([part.x for part in parts], axis=1),
+            np.concatenate([part.y for part in parts]),
+            None if first.weights is None else np.concatenate([part.weights for part in parts]),
+            None if first.offset is None else np.concatenate([part.offset for part in parts]),
+            {name: np.concatenate([part.strata[name] for part in parts]) for name in first.strata},
+        )
+
     def take(self, chosen: Integers) -> Columns:
         """Some of the rows, in this order."""
         weights, offset = (None if part is None else part[chosen] for part in (self.weights, self.offset))
         strata = {name: codes[chosen] for name, codes in self.strata.items()}
         return Columns(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata)
 
+    def part(self, start: int, stop: int) -> Columns:
+        """The rows start..stop, where they lie."""
+        run = slice(start, stop)
+        weights, offset = (None if part is None else part[run] for part in (self.weights, self.offset))
+        strata = {name: codes[run] for name, codes in self.strata.items()}
+        return Columns(self.x[:, run], self.y[run], weights, offset, strata)
+
     def without_duplicates(self) -> Columns:
         """Duplicates merged into weighted rows, if a sample shows that it pays; else these rows.
-
-        Exact: candidates are found by a hash and then compared value by value.
 
         >>> ones = np.ones(6)
         >>> Columns(np.array([ones, [0, 1, 0, 0, 1, 0]]), ones, None, None, {}).without_duplicates()[:3]
@@ -42,36 +63,84 @@ class Columns(NamedTuple):
                [0., 1.]]), array([1., 1.]), array([4., 2.]))
         """
         size = self.y.size
-        seen = self._hashes(scattered(size, LOOK, np.random.default_rng(size)))
-        repeats = seen.size - np.unique(seen).size
-        # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
-        if repeats == 0 or seen.size**2 / (2 * repeats) > size:
+        if not pays(size, self.take):
             return self
-        _, first, inverse = np.unique(self._hashes(), return_index=True, return_inverse=True)
-        if 2 * first.size > size or not self._same(first[inverse]):
-            return self
-        order = np.argsort(first)  # keep the order in which rows first appear
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        weights = np.bincount(rank[inverse], self.weights, minlength=first.size).astype(float)
-        return self.take(first[order])._replace(weights=None if (weights == 1).all() else weights)
+        merged = Merged(size)
+        for start in range(0, size, STEP):
+            if not merged.add(self.part(start, start + STEP)):
+                return self
+        return merged.columns
 
-    def _hashes(self, rows: Integers | None = None) -> NDArray[np.uint64]:
-        """A hash of each row's values, or of some rows' only."""
-        hashes = np.zeros(self.y.size if rows is None else rows.size, np.uint64)
-        for column in self._keys():
-            values = np.ascontiguousarray(column if rows is None else column[rows])
+    def hashes(self) -> NDArray[np.uint64]:
+        """A hash of each row's values."""
+        hashes = np.zeros(self.y.size, np.uint64)
+        for column in self.keys():
+            values = np.ascontiguousarray(column)
             hashes ^= values.astype(float if values.dtype.kind == "f" else np.int64, copy=False).view(np.uint64)
             hashes *= np.uint64(0x9E3779B97F4A7C15)
             hashes ^= hashes >> np.uint64(29)
             hashes += np.uint64(0xBF58476D1CE4E5B9)
         return hashes
 
-    def _same(self, other: Integers) -> bool:
-        """Whether each row equals the row that `other` names for it."""
-        return all(bool((column == column[other]).all()) for column in self._keys())
-
-    def _keys(self) -> list[NDArray[Any]]:
+    def keys(self) -> list[NDArray[Any]]:
         """The columns in which duplicates agree."""
         offset = [] if self.offset is None else [self.offset]
         return [*self.x, self.y, *offset, *self.strata.values()]
+
+
+def pays(size: int, take: Callable[[Integers], Columns]) -> bool:
+    """Whether merging duplicates should pay, judged by some of so many rows: those of a few stretches.
+
+    It does if at least every second row goes, and what is left is of moderate size whatever the number of rows.
+    """
+    rng = np.random.default_rng(size)
+    rows = scattered(size, LOOK, rng)
+    if size > PLACES * STEP:
+        stretches, places = scattered(size // STEP, PLACES, rng), scattered(PLACES * STEP, LOOK, rng)
+        rows = stretches[places // STEP] * STEP + places % STEP
+    some = take(rows)
+    seen = some.hashes()
+    repeats = seen.size - np.unique(seen).size
+    # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats, and there are no fewer of them.
+    return repeats > 0 and seen.size**2 / (2 * repeats) <= min(size, most_distinct(some))
+
+
+def most_distinct(like: Columns) -> int:
+    """How many distinct rows there may be for duplicates to be merged: rows may be too many to be held in memory."""
+    return MOST_NUMBERS // len(like.keys())
+
+
+class Merged:
+    """Distinct rows with the weights of all their duplicates, in the order in which they first come.
+
+    Exact: candidates are found by a hash and then compared value by value.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._most, self._distinct = size // 2, list[Columns]()
+        self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
+        self._weights = np.empty(0)
+
+    @property
+    def columns(self) -> Columns:
+        """The distinct rows."""
+        weights = None if (self._weights == 1).all() else self._weights
+        return Columns.joined(self._distinct)._replace(weights=weights)
+
+    def add(self, part: Columns) -> bool:
+        """More rows; returns whether it still pays to merge them."""
+        hashes, first, inverse = np.unique(part.hashes(), return_index=True, return_inverse=True)
+        at = np.minimum(np.searchsorted(self._hashes, hashes), max(0, self._hashes.size - 1))
+        known = self._hashes[at] == hashes if self._hashes.size else np.zeros(hashes.size, bool)
+        new = np.flatnonzero(~known)
+        new = new[np.argsort(first[new])]
+        places = np.empty(hashes.size, np.intp)
+        places[known], places[new] = self._places[at[known]], self._weights.size + np.arange(new.size)
+        self._distinct = [Columns.joined([*self._distinct, part.take(first[new])])]
+        others = self._distinct[0].keys()
+        same = all(bool((own == other[places[inverse]]).all()) for own, other in zip(part.keys(), others, strict=True))
+        self._weights = np.append(self._weights, np.zeros(new.size))
+        self._weights[places] += np.bincount(inverse, part.weights, minlength=hashes.size)
+        order = np.argsort(every := np.append(self._hashes, hashes[new]), kind="stable")
+        self._hashes, self._places = every[order], np.append(self._places, places[new])[order]
+        return same and self._weights.size <= min(self._most, most_distinct(part))

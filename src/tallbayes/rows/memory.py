@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Task
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
 from tallbayes.rows.subsample import Subsample
 from tallbayes.rows.urn import Kept, Urn
 
@@ -33,7 +34,7 @@ class MemoryRows:
     (6, 1)
     """
 
-    in_memory = True
+    resident = True
 
     def __init__(
         self,
@@ -150,8 +151,25 @@ class MemoryRows:
         """
         return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
+    def parted(self, parts: int, split: Split) -> list[MemoryRows]:
+        """See `RowsAtHand`."""
+        self.count(self.size, 1)
+        found = split(self.arrays, range(parts))
+        return [MemoryRows.of(part.reweighted(part.weights) if part.weights.size else part) for part in found]
+
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """See `RowsAtHand`."""
         return make(self.arrays, self.count, *given, **named)
+
+    def without(self, columns: Sequence[int]) -> MemoryRows:
+        """See `RowsAtHand`.
+
+        >>> MemoryRows(x=[[1.0, 1.0], [0.0, 0.0]], y=[0.0, 1.0]).without([1]).columns
+        1
+        """
+        kept = [column for column in range(self.columns) if column not in columns]
+        if not kept:
+            raise ValueError("no column of the design is left: all are zero in every row")
+        return MemoryRows.of(replace(self.arrays, x=self.arrays.x[kept]))

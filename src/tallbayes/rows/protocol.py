@@ -16,7 +16,7 @@ Rows count what they are asked: `touched` is the number of (row, parameter vecto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -129,17 +129,30 @@ class Rows(Protocol):
         """A fixed subsample without replacement, weighted so that its sums estimate the sums over all rows."""
 
 
+class Split(Protocol):
+    """A way to deal rows to parts."""
+
+    def __call__(self, arrays: Arrays, numbers: range) -> Sequence[Arrays]:
+        """What the parts with these numbers get of some blocks; they have weights if the rows have."""
+
+
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
 
     @property
-    def in_memory(self) -> bool:
-        """Whether looking at a row here and there costs nothing."""
+    def resident(self) -> bool:
+        """Whether they are in memory, where looking at a row here and there costs nothing."""
 
     def run(self, start: int, stop: int) -> Arrays:
         """The rows start..stop, which nobody else changes."""
+
+    def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
+        """So many parts of the rows, each in the order of the rows, in one pass."""
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """Something that lives with the rows and is made from their arrays."""
+
+    def without(self, columns: Sequence[int]) -> RowsAtHand:
+        """The rows without some columns of the design."""

@@ -13,9 +13,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.rows.arrays import NONE, Arrays
+from tallbayes.rows.arrays import NONE, Arrays, totals_of
 from tallbayes.rows.palette import Palette, look_up
 from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.threads import in_turns
 
 Array = NDArray[np.float64]
 
@@ -72,10 +73,11 @@ class StoreWriter:
            [0.5 , 0.25, 0.5 ]])
     """
 
-    def __init__(self, file: IO[bytes], fields: Fields) -> None:
+    def __init__(self, file: IO[bytes], fields: Fields, palettes: Sequence[Palette] | None = None) -> None:
         self._file, self._fields, self._rows = file, fields, 0
-        self._palettes = [Palette() for _ in range(fields.count)]
+        self._palettes = [Palette() for _ in range(fields.count)] if palettes is None else palettes
         self._offsets: list[list[int]] = []
+        self._totals: list[Array] = []
         self._widths: list[list[int]] = []
         self._end = 0
 
@@ -84,8 +86,13 @@ class StoreWriter:
         if self._rows % CHUNK_ROWS:
             raise ValueError("only the last chunk of a store may be shorter")
         rows, offsets, widths = columns[0].size, [], []
-        for palette, numbers in zip(self._palettes, columns, strict=True):
-            codes = palette.encode(np.ascontiguousarray(numbers, dtype=float))
+        encoded: list[NDArray[Any]] = [NONE] * len(columns)
+
+        def encode(column: int) -> None:
+            encoded[column] = self._palettes[column].encode(np.ascontiguousarray(columns[column], dtype=float))
+
+        in_turns(encode, len(columns))
+        for codes in encoded:
             same = codes.size < rows or (rows == 1 and codes.dtype != np.float64)
             offsets.append(self._end)
             widths.append(0 if same else codes.dtype.itemsize)
@@ -97,6 +104,8 @@ class StoreWriter:
             self._file.write(bytes(-size % ALIGNED))
             self._end += size + -size % ALIGNED
         self._rows += rows
+        weights = None if self._fields.weights is None else columns[self._fields.weights]
+        self._totals.append(totals_of(columns[self._fields.y], weights))
         self._offsets.append(offsets)
         self._widths.append(widths)
 
@@ -105,7 +114,8 @@ class StoreWriter:
         self._file.flush()
         index = np.array(self._offsets, np.int64), np.array(self._widths, np.uint8)
         palettes = tuple(palette.values for palette in self._palettes)
-        return Store(self._fields, self._rows, *index, palettes, mapped(self._file, self._end))
+        totals = np.concatenate(self._totals)
+        return Store(self._fields, self._rows, *index, palettes, totals, mapped(self._file, self._end))
 
 
 def mapped(file: IO[bytes], size: int) -> NDArray[np.uint8]:
@@ -124,6 +134,7 @@ class Store:
     offsets: NDArray[np.int64]  # (chunks, columns) where a chunk's column lies; its code, if it has one value only
     widths: NDArray[np.uint8]  # (chunks, columns) bytes of a number; 0 if it has one value only
     palettes: tuple[Array, ...]  # of each column
+    totals: Array  # (blocks, 2) sums of weights and of weighted outcomes
     content: NDArray[np.uint8]
 
     @property

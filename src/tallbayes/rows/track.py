@@ -48,7 +48,8 @@ class Track:
     def refresh(self, trail: Trail) -> None:
         """Compute the linear predictors anew from the coefficients."""
         self._count(self._arrays.size * len(trail.theta), 1)
-        trail.eta = self._arrays.predictors(trail.theta)
+        shape = len(trail.theta), self._arrays.size
+        trail.eta = self._arrays.predictors(trail.theta, trail.eta if trail.eta.shape == shape else None)
 
     def at(self, trail: Trail, theta: Array, column: int | None, chains: Integers) -> Array:
         """Log-likelihood of `chains` at their rows of `theta`, which differs from where they are in `column` only."""

@@ -75,6 +75,7 @@ class Run:
             "seconds": self.phases.seconds,
             "rows": model.observations,
             "distinct_rows": model.rows.size,
+            "passes": model.rows.passes,
             **kernel.facts(),
             "seed": self.seed,
             "stopped": self.last.stopped,

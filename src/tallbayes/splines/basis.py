@@ -72,7 +72,7 @@ class Splines(NamedTuple):
 
 def mean_spline(arrays: Arrays, splines: Splines) -> Array:
     """The mean of some splines on each row."""
-    eta = np.empty((1, arrays.size))
+    eta = arrays.empty(1, arrays.size)
     splines.write(arrays.x, LENGTH, eta)
     return np.asarray(eta[0])
 

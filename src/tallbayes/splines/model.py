@@ -18,12 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
-from tallbayes.data.frames import check, read
+from tallbayes.data.learning import learn
 from tallbayes.data.outcome import said
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
+from tallbayes.families import check as check_outcomes
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.rows.disk import DiskRows
+from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.moments import ColumnMoments
+from tallbayes.rows.picking import NotBinary, Picked
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
@@ -46,7 +51,8 @@ class MARS:
     """A spline regression of an outcome 0 or 1.
 
     Give a formula and data, of which every column of the design but the intercept is a variable, or a matrix X
-    (rows, variables) or data frame and outcomes y. `max_interaction` is the most variables in a basis, `max_bases` the
+    (rows, variables) or data frame and outcomes y, or rows that are at hand already, in memory or on a disk, of which
+    every column is a variable. `max_interaction` is the most variables in a basis, `max_bases` the
     most bases; `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and
     rate of the Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its
     scale, and at least `min_rows` must not be zero in it: 20 unless given, or a tenth of the reference rows if that is
@@ -61,8 +67,8 @@ class MARS:
 
     def __init__(
         self,
-        formula: str | ArrayLike,
-        data: Any,
+        formula: str | ArrayLike | RowsAtHand,
+        data: Any = None,
         *,
         max_interaction: int = 3,
         max_bases: int = 20,
@@ -95,17 +101,17 @@ class MARS:
             raise ValueError(f"memory must be a number of bytes, not {memory!r}")
         phases = Phases()
         with phases("design"):
-            x, y = self._read(formula, data, names)
-            self.rows: RowsAtHand = MemoryRows(x, y)
-        self.observations, self.most, self.memory = y.size, int(max_bases), memory
+            self.rows = self._read(formula, data, names)
+        self.observations, self.most, self.memory = self.rows.size, int(max_bases), memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
-        chosen = np.sort(rng.choice(y.size, min(reference, y.size), replace=False))
-        values = np.ascontiguousarray(x[:, chosen], dtype=float)
+        chosen = np.sort(rng.choice(self.rows.size, min(reference, self.rows.size), replace=False))
+        some = self.rows.reduce(Picked(chosen))
+        self.look, values = Look(some, np.ones(some.size)), some.x
         fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
-        self.reference = Reference(values, np.sort(values, axis=1), min(int(max_interaction), len(x)), fewest)
+        self.reference = Reference(values, np.sort(values, axis=1), min(int(max_interaction), len(values)), fewest)
         self._check_reference(rng)
-        self.reference_sheet = Sheet.of_rows(values, y[chosen].astype(float), np.ones(chosen.size))
+        self.reference_sheet = Sheet.of_rows(values, some.y, np.ones(chosen.size))
         counts = np.arange(self.most + 1)
         self.log_k = np.zeros(self.most + 1)
         if expected_bases is not None:
@@ -113,12 +119,17 @@ class MARS:
         self.points = values[:, np.linspace(0, chosen.size - 1, min(watched, chosen.size)).astype(int)]
         self.seconds = phases.seconds
 
-    def _read(
-        self, formula: str | ArrayLike, data: Any, names: Sequence[str] | None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Variables (d, rows) and outcomes, all checked."""
+    def _read(self, formula: str | ArrayLike | RowsAtHand, data: Any, names: Sequence[str] | None) -> RowsAtHand:
+        """Variables and outcomes, all checked."""
         self.formula: Formula | None = None
         self.outcome_said = ""  # what counts as 1, if that had to be said
+        self.family = Bernoulli()
+        if isinstance(formula, MemoryRows | DiskRows):
+            self.named = names is not None
+            self.names = _names(names, formula.columns)
+            _check_rows(formula, self.names)
+            return formula
+        given: Any = formula
         if isinstance(formula, str):
             parsed, data = Formula.parse_for(formula, data)
             for what, there in (("an offset()", parsed.offset), ("counts of successes", parsed.trials)):
@@ -128,31 +139,27 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, parsed.columns, parsed.dates)
-            check(frame)
-            self.formula, x, y = Formula.learn_checked(parsed, frame)
-            self.outcome_said = said(parsed.outcome, self.formula.event, y) if self.formula.event is not None else ""
+            learned = learn(parsed, data)
+            self.formula, (x, y) = learned.formula, learned.arrays()
+            self.outcome_said = said(parsed.outcome, self.formula.event, int(np.count_nonzero(y)), y.size)
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
             x, outcome, self.named = x[kept], self.formula.outcome, True
             self.names = tuple(self.formula.coefficients[j] for j in kept)
         else:
-            if names is None and hasattr(formula, "columns"):
-                names = list(formula.columns)
-            x, y, outcome = np.asarray(formula, dtype=float).T, np.asarray(data, dtype=float), "y"
+            if names is None and hasattr(given, "columns"):
+                names = list(given.columns)
+            x, y, outcome = np.asarray(given, dtype=float).T, np.asarray(data, dtype=float), "y"
             self.named = names is not None
             if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
                 raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
-            self.names = tuple(f"x{j}" for j in range(len(x))) if names is None else tuple(map(str, names))
-            if not len(self.names) == len(set(self.names)) == len(x):
-                raise ValueError(f"X has {len(x)} columns, so there must be as many different names")
+            self.names = _names(names, len(x))
             for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
                 if not np.isfinite(values.sum()):
                     raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
-        self.family = Bernoulli()
-        self.family.check(y, outcome)
-        return x, y
+        check_outcomes(self.family, y, outcome)
+        return MemoryRows(x, y)
 
     def _check_reference(self, rng: np.random.Generator) -> None:
         """Refuse or warn where the reference rows leave nothing, or little, to choose bases from."""
@@ -213,3 +220,28 @@ class MARS:
     def width(self) -> int:
         """Entries of a parameter vector."""
         return 3 + self.most * (1 + WIDTH)
+
+
+def _names(names: Sequence[str] | None, columns: int) -> tuple[str, ...]:
+    """Of the columns of a matrix."""
+    found = tuple(f"x{j}" for j in range(columns)) if names is None else tuple(map(str, names))
+    if not len(found) == len(set(found)) == columns:
+        raise ValueError(f"X has {columns} columns, so there must be as many different names")
+    return found
+
+
+def _check_rows(rows: RowsAtHand, names: Sequence[str]) -> None:
+    """Refuse rows that splines are not for."""
+    first, wrong, moments = rows.reduce_all(
+        (Picked(np.arange(min(1, rows.size))), None), (NotBinary(), None), (ColumnMoments(), None)
+    )
+    if not first.size:
+        raise ValueError("there are no rows")
+    for what, there in (("weights", first.weights.size), ("an offset", first.offset.size), ("groups", rows.groups)):
+        if there:
+            raise ValueError(f"these rows have {what}, which splines cannot have")
+    if wrong is not None:
+        raise ValueError(f"the outcome of row {wrong} is neither 0 nor 1, which splines need")
+    for name, mean in zip(names, moments.mean.tolist(), strict=True):
+        if not math.isfinite(mean):
+            raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from tallbayes.families.addresses import COLUMN, INTEGER, INTEGERS, MATRIX, NOTHING, Table
 from tallbayes.families.compiled import LEAN, compiled, exp_negative, log1p_unit
 from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.memory import MemoryRows
+from tallbayes.rows.moments import ColumnMoments
+from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Count
 from tallbayes.rows.subsample import scattered
 from tallbayes.splines.basis import Splines, mean_spline
@@ -64,25 +67,32 @@ class Partition:
     def __init__(self, arrays: Arrays, count: Count, cells: int, pairs: int, seed: int) -> None:
         count(arrays.size, 1)
         self._arrays, self._count, x, y = arrays, count, arrays.x, arrays.y
-        unit = np.array([_unit(column) for column in x])
-        keys = 2 * cut(x, unit, min(cells, y.size)) + (y > 0.5)
-        size = np.bincount(keys)
+        parts = [slice(start, start + LENGTH) for start in range(0, y.size, LENGTH)]
+        unit = units(arrays)
+        self.codes = cut(arrays, unit, min(cells, y.size))
+        size, sums = np.zeros(2 * cells, np.intp), np.zeros((len(x), 2 * cells))
+        for part in parts:
+            self.codes[part] = keys = 2 * self.codes[part] + (y[part] > 0.5)
+            size += np.bincount(keys, minlength=size.size)
+            for column, own in zip(x, sums, strict=True):
+                own += np.bincount(keys, column[part], size.size)
         present = np.flatnonzero(size)
         number = np.zeros(size.size, np.int32)
         number[present] = np.arange(present.size)
-        self.outcome, self.codes = (present % 2).astype(float), number[keys]
-        center = np.stack([np.bincount(keys, column, size.size)[present] / size[present] for column in x])
-        distance = np.zeros(y.size)  # squared, of each row from the mean of its cell and outcome
-        for column, middle, scale in zip(x, center, unit, strict=True):
-            distance += ((column - middle[self.codes]) * scale) ** 2
+        self.outcome, center = (present % 2).astype(float), sums[:, present] / size[present]
+        distance = arrays.empty(y.size)  # squared, of each row from the mean of its cell and outcome
+        for part in parts:
+            self.codes[part] = codes = number[self.codes[part]]
+            distance[part] = (((x[:, part] - center[:, codes]) * unit[:, None]) ** 2).sum(0)
         rng, total = np.random.default_rng(seed), max(float(distance.sum()), np.finfo(float).tiny)
-        measure = EVENLY / y.size + (1 - EVENLY) * distance / total
-        ends = np.cumsum(measure)
+        ends = arrays.empty(y.size)
+        for part in parts:
+            ends[part] = EVENLY / y.size + (1 - EVENLY) * distance[part] / total
+        np.cumsum(ends, out=ends)
         chosen = np.searchsorted(ends, ends[-1] * rng.random(pairs)).clip(max=y.size - 1)
         far = chosen[distance[chosen] > 0]  # the others are their pseudo-rows
-        self.pairs = Pairs(
-            far, np.ascontiguousarray(x[:, far]), self.codes[far].astype(np.intp), 1 / (pairs * measure[far])
-        )
+        measure = EVENLY / y.size + (1 - EVENLY) * distance[far] / total
+        self.pairs = Pairs(far, np.ascontiguousarray(x[:, far]), self.codes[far].astype(np.intp), 1 / (pairs * measure))
 
     def at(self, reference: Splines) -> tuple[PseudoRows, Array]:
         """Pseudo-rows where the reference fit is the mean of some splines, and its linear predictors of the pairs."""
@@ -96,27 +106,30 @@ class Partition:
         self._count(eta.size, 1)
         top, total, mean = np.full(a, -np.inf), np.zeros(a), np.zeros(a)
         center = np.zeros((self._arrays.columns, a))
-        _gather(self._arrays.x, self._arrays.y, eta, self.codes, top, total, mean, center, np.empty(eta.size))
+        share = self._arrays.empty(eta.size)
+        _gather(self._arrays.x, self._arrays.y, eta, self.codes, top, total, mean, center, share)
         sign = 2 * self.outcome - 1
         return PseudoRows(center, self.outcome, np.exp(top + np.log(total) + np.logaddexp(0, sign * mean)), mean)
 
 
-def _unit(column: Array) -> float:
-    """One over the scale of a variable: its sd, unless a few rows far out make that too large; 0 if it is constant."""
-    some = column[scattered(column.size, LOOK, np.random.default_rng(column.size))]
-    low, high = np.quantile(some, [0.01, 0.99])
-    sd = float(column.std()) if np.ptp(column) > 0 else 0.0
-    scale = min(sd, float(high - low) / 2) if high > low else sd
-    return 1 / scale if scale > 0 else 0.0
+def units(arrays: Arrays) -> Array:
+    """One over the scale of each variable: its sd, unless a few rows far out make that too large; 0 if constant."""
+    sd = MemoryRows.of(arrays).reduce(ColumnMoments()).sd
+    some = arrays.x[:, scattered(arrays.size, LOOK, np.random.default_rng(arrays.size))]
+    low, high = np.quantile(some, [0.01, 0.99], axis=1)
+    scale = np.where(high > low, np.minimum(sd, (high - low) / 2), sd)
+    return np.divide(1, scale, out=np.zeros(scale.size), where=scale > 0)
 
 
-def cut(x: Array, unit: Array, cells: int) -> NDArray[np.int64]:
+def cut(arrays: Arrays, unit: Array, cells: int) -> NDArray[np.int32]:
     """The cell of each row; there are at most so many."""
-    n = x.shape[1]
-    found, ends = np.empty(n, np.int64), np.zeros((2, cells), np.int64)
-    ends[1, 0] = n
+    size, ends = arrays.size, np.zeros((2, cells), np.int64)
+    found, order = arrays.empty(size, dtype=np.int32), arrays.empty(size, dtype=np.int64)
+    for start in range(0, size, LENGTH):
+        order[start : start + LENGTH] = np.arange(start, min(size, start + LENGTH))
+    ends[1, 0] = size
     measures = (np.full(cells, -1.0), np.zeros(cells, np.int64), np.zeros(cells))
-    _cut(CUTS.addresses, x, unit, np.arange(n), ends, *measures, found)
+    _cut(CUTS.addresses, arrays.x, unit, order, ends, *measures, found)
     return found
 
 

@@ -305,7 +305,7 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "formula": model.formula,
         "splines": (drawn, {"chain": np.arange(chains), "draw": np.arange(draws)}),
         "table": (table, {"variable": list(model.names), "part": list(PARTS)}),
-        "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged)), model.family),
+        "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged), model.look), model.family),
     }
     stats = run.stats | {"named": model.named, "outcome": model.outcome_said}
     stats["told"] = [model.outcome_said] if model.outcome_said else []

@@ -83,7 +83,7 @@ class SplineTrack:
 
     def start(self, chains: int) -> SplineTrail:
         """Room for so many chains, each of which has to `enter`."""
-        return SplineTrail([np.zeros(self._arrays.size) for _ in range(chains)], np.zeros(chains))
+        return SplineTrail([self._arrays.empty(self._arrays.size) for _ in range(chains)], np.zeros(chains))
 
     def enter(self, trail: SplineTrail, chain: int, coefficients: Array, bases: Array) -> None:
         """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
@@ -116,8 +116,9 @@ class SplineTrack:
         """For what is proposed to chains, and for columns of their bases."""
         if len(self._there) < chains:
             size = self._arrays.size
-            self._there = [np.empty(size) for _ in range(chains)]
+            self._there = [self._arrays.empty(size) for _ in range(chains)]
             room = int(min(self._memory / (8 * size), KEPT * self._bases * chains))
+            room = room if self._arrays.room is None else 0  # on a disk they are not read faster than computed
             self._store, self._slots, self._free = np.empty((room, size)), {}, list(range(room))
 
     def _find(self, key: bytes, used: set[int]) -> tuple[int, bool]:

@@ -1,0 +1,101 @@
+"""A store that is kept in a folder, to be found again by what it was made from.
+
+It is written aside and renamed when it is complete: what is there is whole, and what is not whole is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, mapped
+
+FORMAT = 1
+ROWS, INDEX, ABOUT = "rows.bin", "index.npz", "about.json"
+
+
+class Found(NamedTuple):
+    """A store, and what its maker wrote beside it."""
+
+    store: Store
+    about: dict[str, Any]
+
+
+def place(folder: str | os.PathLike[str], made_from: Any) -> Path:
+    """The folder of a store that was made from this, which must be fit for JSON.
+
+    >>> place("designs", {"formula": "y ~ x"}).name.startswith("tallbayes-")
+    True
+    """
+    text = json.dumps([FORMAT, CHUNK_ROWS, made_from], sort_keys=True)
+    return Path(folder) / f"tallbayes-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def find(at: Path) -> Found | None:
+    """What lies there, None if it is nothing, or not whole."""
+    try:
+        about = json.loads((at / ABOUT).read_text())
+        with np.load(at / INDEX, allow_pickle=False) as index:
+            offsets, widths = index["offsets"], index["widths"]
+            ends, values, totals = np.cumsum(index["sizes"]), index["values"], index["totals"]
+        with (at / ROWS).open("rb") as file:
+            if os.fstat(file.fileno()).st_size != about["bytes"]:
+                return None
+            content = mapped(file, about["bytes"])
+    except (OSError, ValueError, KeyError):
+        return None
+    fields = about["fields"]
+    named = Fields(**fields | {"x": tuple(fields["x"])})
+    palettes = tuple(np.split(values, ends[:-1]))
+    return Found(Store(named, about["rows"], offsets, widths, palettes, totals, content), about["about"])
+
+
+class Draft:
+    """A store on its way into the cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.file: IO[bytes] = (folder / ROWS).open("w+b")
+
+    def save(self, store: Store, about: dict[str, Any]) -> None:
+        """Write all that is needed to find the store again; its rows are in the file already."""
+        sizes = [palette.size for palette in store.palettes]
+        np.savez(
+            self._folder / INDEX,
+            offsets=store.offsets,
+            widths=store.widths,
+            sizes=np.array(sizes, dtype=np.int64),
+            values=np.concatenate(store.palettes),
+            totals=store.totals,
+        )
+        facts = {"rows": store.rows, "bytes": store.content.size, "fields": asdict(store.fields), "about": about}
+        (self._folder / ABOUT).write_text(json.dumps(facts))
+
+
+@contextmanager
+def writing(at: Path) -> Iterator[Draft]:
+    """A draft that takes its place when all went well; otherwise nothing of it is left."""
+    at.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{at.name}-", dir=at.parent))
+    try:
+        draft = Draft(aside)
+        try:
+            yield draft
+        finally:
+            draft.file.close()
+        if at.exists():  # what was there is not whole, or somebody was faster
+            shutil.rmtree(at)
+        aside.rename(at)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
