@@ -308,7 +308,7 @@ def test_same_bits_for_any_number_of_threads(monkeypatch):
 def test_same_bits_from_a_disk(blocks):
     case = problem("logit", sizes=ACROSS)
     with FewBlocks(blocks):
-        found = all_answers(case, on_disk(case.rows, "g"))
+        found = all_answers(case, on_disk(case.rows))
     for one, another in zip(all_answers(case, case.rows), found, strict=True):
         assert (one == another).all()
 

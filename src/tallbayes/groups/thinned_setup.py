@@ -116,7 +116,7 @@ def expand(
     from_prior = FROM_PRIOR * np.exp(-np.minimum(mode.at.effect_curvature * mode.tau**2, 30.0))
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
-    at_hand = rows.in_memory if at_hand is None else at_hand
+    at_hand = rows.resident if at_hand is None else at_hand
     kind = KeptExpansion if at_hand else GroupExpansion
     expansion = kind(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
     facts = rows.reduce(LookAtGroups(expansion))

@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 class DiskRows:
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
-    in_memory = False
+    resident = False
 
     def __init__(self, store: Store, room: Room) -> None:
         self.store, self._room, self.touched, self.passes = store, room, 0, 0

@@ -34,7 +34,7 @@ class MemoryRows:
     (6, 1)
     """
 
-    in_memory = True
+    resident = True
 
     def __init__(
         self,

@@ -139,15 +139,15 @@ class Split(Protocol):
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
 
-    def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
-        """So many parts of the rows, each in the order of the rows, in one pass."""
-
     @property
-    def in_memory(self) -> bool:
-        """Whether looking at a row here and there costs nothing."""
+    def resident(self) -> bool:
+        """Whether they are in memory, where looking at a row here and there costs nothing."""
 
     def run(self, start: int, stop: int) -> Arrays:
         """The rows start..stop, which nobody else changes."""
+
+    def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
+        """So many parts of the rows, each in the order of the rows, in one pass."""
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs

@@ -82,16 +82,19 @@ class Lots:
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
-        values = self.measure.of(arrays)
-        weighted = values * arrays.weights if arrays.weights.size else values.copy()
-        if (certain := np.flatnonzero(~np.isfinite(weighted))).size:
-            weighted[certain] = 0.0
+        values, none = self.measure.of(arrays), np.empty(0, np.intp)
         totals, counts = np.empty(arrays.blocks), np.empty(arrays.blocks, np.intp)
-        rows, marks = [np.empty(0, np.intp)], [np.empty(0)]
+        certain, rows, marks = [none], [none], [np.empty(0)]
         for block in range(arrays.blocks):
             start = block * LENGTH
-            ends = np.cumsum(weighted[start : start + LENGTH])
-            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted[start : start + LENGTH])
+            weighted = values[start : start + LENGTH]
+            if arrays.weights.size:
+                weighted = weighted * arrays.weights[start : start + LENGTH]
+            if not (finite := np.isfinite(weighted)).all():
+                certain.append(start + np.flatnonzero(~finite))
+                weighted = np.where(finite, weighted, 0.0)
+            ends = np.cumsum(weighted)
+            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted)
             rng = of_block(self.key, arrays.block + block)
             mean = self.wanted * (float(ends[-1]) / self.expected) if self.expected > 0 else 0.0
             marks.append(_marks(rng, mean, self.size))
@@ -101,9 +104,9 @@ class Lots:
         if chosen.size > self.size:
             first = np.sort(np.argpartition(mark, self.size)[: self.size])  # in the order of blocks, for equal marks
             chosen, mark = chosen[first], mark[first]
-        x = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T)
+        x, apart = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T), arrays.parts(np.concatenate(certain))
         offset = arrays.offset[chosen] if arrays.offset.size else np.zeros(chosen.size)
-        return (totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *arrays.parts(certain))
+        return totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *apart
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Drawn:
         """See `Task`."""
