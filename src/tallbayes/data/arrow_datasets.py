@@ -48,11 +48,12 @@ def _part(fragment: Any, schema: Any) -> Part:
             raise FileNotFoundError(fragment.path)
         return None if about.mtime_ns is None else [fragment.path, about.size, about.mtime_ns]
 
+    opened = stamp()
     file = File(repr(fragment.path), lambda: fragment.filesystem.open_input_file(fragment.path), "Parquet", stamp=stamp)
     contents = contents_of(schema, None, _scanned(partial(fragment.scanner, schema=schema), file.name))
     if isinstance(fragment, ds.ParquetFileFragment) and len(fragment.row_groups) == fragment.metadata.num_row_groups:
         contents = _preferred(with_keys(open_parquet(file), _keys(fragment, schema)), contents, schema)
-    return Part(file, stamp(), contents)
+    return Part(file, opened, contents)
 
 
 def _preferred(whole: Contents, scanned: Contents, schema: Any) -> Contents:

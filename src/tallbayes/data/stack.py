@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tallbayes.data.formats import Contents, File
-from tallbayes.data.names import require
+from tallbayes.data.names import require, require_distinct
 from tallbayes.data.pieces import Batch, Piece, Source, conform, cut
 
 END = 1 << 16  # bytes at each end of a file that its identity depends on
@@ -68,6 +68,8 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
     import pyarrow as pa
 
     names, counts = parts[0].contents.names, [part.contents.rows for part in parts]
+    for part in parts:
+        require_distinct(part.contents.names, f" in {part.file.name}")
 
     def require_all(wanted: Sequence[str]) -> None:
         for part in parts:
@@ -148,7 +150,8 @@ def _agreed(path: str, parts: Sequence[Part], wanted: Sequence[str]) -> Any:
 
     agreed = None
     for part in [part for part in parts if part.contents.rows != 0] or parts[:1]:
-        own = pa.schema(list(part.contents.types(wanted).items()))
+        with part.unchanged():
+            own = pa.schema(list(part.contents.types(wanted).items()))
         try:
             agreed = pa.unify_schemas([agreed, own], promote_options="permissive") if agreed else own
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
