@@ -37,6 +37,7 @@ def open_parquet(file: File) -> Contents:
 def open_arrow(file: File) -> Contents:
     """The columns of an Arrow file or stream."""
     import pyarrow as pa
+    import pyarrow.dataset
     import pyarrow.ipc
 
     def reader(stream: Any, fields: list[int] | None = None) -> Any:
@@ -50,8 +51,8 @@ def open_arrow(file: File) -> Contents:
     with plainly(f"{file.name} is not an Arrow or Feather file"), (file.map or file.open)() as stream:
         found = reader(stream)
         schema, rows, long = found.schema, None, False
-        if file.map and hasattr(found, "count_rows"):  # not a stream; without a map it would read all
-            rows = found.count_rows()
+        if file.map and isinstance(found, pa.ipc.RecordBatchFileReader):  # without a map, to count would be to read all
+            rows = pa.dataset.IpcFileFormat().make_fragment(stream).count_rows()
             long = rows > LONG * found.num_record_batches
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
