@@ -25,6 +25,7 @@ from tallbayes.models.cautions import SeparationWarning
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode, find_mode
 from tallbayes.models.priors import Normal
+from tallbayes.rows import arrays as arrays_module
 from tallbayes.rows import passes
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.memory import MemoryRows
@@ -191,19 +192,14 @@ def bias(target: np.ndarray, matrix: np.ndarray) -> float:
 # --- set-up: nothing may be left out ---
 
 
-def drawing_probabilities(urn: Any) -> np.ndarray:
-    """With what probability each row is drawn, read off the alias tables themselves."""
+def drawing_probabilities(urn: Any, arrays: Arrays) -> np.ndarray:
+    """With what probability each row is drawn: in proportion to weight times the urn's own measure.
 
-    def of(table: np.ndarray) -> np.ndarray:
-        found = table[:, 0].copy()
-        np.add.at(found, table[:, 1].astype(int), 1 - table[:, 0])
-        return found / len(table)
-
-    lots = urn.lots
-    blocks, found = of(lots.blocks), np.empty(len(lots.table))
-    for block, (start, stop) in enumerate(zip(lots.starts[:-1], lots.starts[1:], strict=True)):
-        found[start:stop] = blocks[block] * of(lots.table[start:stop]) if blocks[block] > 0 else 0.0
-    return found
+    Not over the urn's total, which may be wrong; that rows are drawn like this is what `test_urn.py` looks at.
+    """
+    weighted = arrays.own * urn.measure.of(arrays)
+    weighted[~np.isfinite(weighted)] = 0.0  # given apart
+    return weighted / weighted.sum()
 
 
 def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
@@ -219,12 +215,13 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
     found = mode.log_likelihood + delta @ mode.gradient - 0.5 * ((delta @ mode.curvature) * delta).sum(1)
     found += [kernel._always(*pair) for pair in zip(z, delta, strict=True)]
     if kernel.urn is not None:
-        x, y, offset, bounds = kernel.urn._rows
-        eta, share = mode.theta @ x + (offset if offset.size else 0.0), drawing_probabilities(kernel.urn)
+        rows = model.rows.arrays
+        share, bounds = drawing_probabilities(kernel.urn, rows), kernel.urn.measure.of(rows)
+        eta = mode.theta @ rows.x + (rows.offset if rows.offset.size else 0.0)
         drawn = np.flatnonzero(share)
         for point in range(points):
-            h = delta[point] @ x
-            rest = applied(remainders, tag, y[drawn], eta[drawn], h[drawn])
+            h = delta[point] @ rows.x
+            rest = applied(remainders, tag, rows.y[drawn], eta[drawn], h[drawn])
             found[point] += target.total * (share[drawn] * rest / bounds[drawn]).sum()
     truth = log_likelihood(model, mode.theta + delta)
     return float((np.abs(found - truth) / (1 + np.abs(truth))).max())
@@ -461,10 +458,11 @@ def tracked(rows: MemoryRows, family: Any, theta: np.ndarray) -> Following:
 
 @dataclass(frozen=True)
 class Known:
-    """A measure of each row that is known beforehand."""
+    """A measure of each row that is known beforehand; some of the blocks have theirs of it."""
 
     values: np.ndarray
     looks = 0
 
     def of(self, arrays: Arrays) -> np.ndarray:
-        return self.values
+        start = arrays.block * arrays_module.LENGTH
+        return self.values[start : start + arrays.size]

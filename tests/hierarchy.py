@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from entries import interpret
 from numba import njit
+from on_disk import model_on_disk
 from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
@@ -76,6 +77,12 @@ def model_named(name: str) -> Hierarchical:
 
 
 @cache
+def on_disk_named(name: str) -> Hierarchical:
+    """The same problems with their rows on a disk."""
+    return model_on_disk(model_named(name))
+
+
+@cache
 def mode_of(model: Hierarchical) -> GroupMode:
     """The mode, without the warning that a test problem is separated on purpose."""
     with warnings.catch_warnings():
@@ -88,13 +95,16 @@ def make(
     threshold: float | None = np.inf,
     radius: float | None = None,
     limit: float = np.inf,
+    disk: bool = False,
     **aim: Any,
 ) -> GroupKernel:
     """By default every row is thinned, however much cheaper it would be to evaluate them all on a small problem.
 
     `radius` is that of the ball of every group: with a small one all rows of a group decide on most of its moves.
     """
-    kernel, _ = expand(mode_of(model_named(name)), np.random.default_rng(4), threshold)
+    model = (on_disk_named if disk else model_named)(name)
+    kernel, _ = expand(mode_of(model), np.random.default_rng(4), threshold)
+    assert (kernel.elsewhere is not None) == disk
     kernel = with_groups(kernel, {LIMIT: limit} if radius is None else {LIMIT: limit, RADIUS: radius})
     return replace(kernel, aim=kernel.aim._replace(**aim))
 
@@ -152,8 +162,13 @@ def log_posterior(model: Hierarchical, theta: np.ndarray) -> np.ndarray:
 DRAWN = 3_000
 
 
-@cache
 def exact_draws(model: Hierarchical) -> np.ndarray:
+    """Those of the same model of rows in memory, if there is one."""
+    return _exact_draws(getattr(model, "twin", model))
+
+
+@cache
+def _exact_draws(model: Hierarchical) -> np.ndarray:
     """DRAWN independent draws from the posterior, by rejection from the prior: kept with probability L / max L.
 
     Groups are looked at one after the other, and a point is dropped as soon as the others cannot save it.

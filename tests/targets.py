@@ -24,7 +24,7 @@ TARGETS = {
     "icelake-server": AVX2 | AVX512 | {"avx512ifma", "avx512vbmi", "avx512vbmi2", "vaes"},
 }
 FILES = [
-    "compiled", "families", "rows", "mode", "group_mode", "remainders", "urn", "thinned", "shape", "setup",
+    "compiled", "families", "rows", "mode", "group_mode", "remainders", "alias", "thinned", "shape", "setup",
     "split_rows",
 ]  # fmt: skip
 

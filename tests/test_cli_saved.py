@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from command import run
 
 from tallbayes import paper
 from tallbayes.cli import main
-from tallbayes.data import datasets
+from tallbayes.data import datasets, progress
 from tallbayes.data.frames import read
 from tallbayes.groups.example import group_example
 from tallbayes.paper.experiment import CutShort
@@ -318,3 +319,77 @@ def test_simulate_refuses(tmp_path):
     assert out.read_text() == "precious"
     assert run("simulate", "loans", "--rows", 10, "--out", out, "--force").exit_code == 0
     assert len(read(out, ["fico"])) == 10
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(progress, "WORTH_A_LINE", 0.0)
+    monkeypatch.setattr(datasets, "simulate_loans_in_pieces", partial(datasets.simulate_loans_in_pieces, piece=1_000))
+
+
+@pytest.mark.parametrize("name", ["loans", "loans/", "loans.2009/"])
+def test_simulate_writes_a_folder(tmp_path, small_pieces, name):
+    done = run("simulate", "loans", "--rows", 2_500, "--seed", 2, "--out", f"{tmp_path}/{name}")
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / name
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert sorted(path.name for path in folder.iterdir()) == [f"part-0000{k}.parquet" for k in range(3)]
+    found = pd.concat([pd.read_parquet(path) for path in sorted(folder.iterdir())], ignore_index=True)
+    assert found.equals(pd.concat(datasets.simulate_loans_in_pieces(2_500, seed=2), ignore_index=True))
+    assert all(str(pq.read_schema(path).field("bank").type).startswith("dictionary") for path in folder.iterdir())
+    assert len(read(folder, ["fico", "bank"])) == 2_500
+    assert done.stdout == (
+        f"2,500 rows, {found['foreclosed'].sum()} of them ones (foreclosed), saved to {folder} (3 files)\n"
+    )
+    assert "simulating" in done.stderr
+    assert "2,500 rows" in done.stderr
+    assert "rows a second" in done.stderr
+    quiet = run("simulate", "loans", "--rows", 10, "--out", f"{tmp_path}/{name}", "--force", "--quiet")
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    assert [path.name for path in folder.iterdir()] == ["part-00000.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_simulate_refuses_folders(tmp_path, small_pieces):
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "empty").mkdir()
+    for folder, held in (("ours", "part-00000.parquet"), ("theirs", "thesis.txt")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / held).write_text("precious")
+    for name, options, message in [
+        ("file", [], "it is a file"),
+        ("no/folder", [], "there is no folder"),
+        ("ours", [], "holds 'part-00000.parquet' already; choose another name, or --force"),
+        ("theirs", [], "holds 'thesis.txt', which may be of use; choose another name"),
+        ("theirs", ["--force"], "holds 'thesis.txt', which may be of use; choose another name"),
+    ]:
+        done = run("simulate", "loans", "--rows", 10, "--out", tmp_path / name, *options)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert message in done.stderr
+    assert (tmp_path / "ours" / "part-00000.parquet").read_text() == "precious"
+    assert (tmp_path / "theirs" / "thesis.txt").read_text() == "precious"
+    assert run("simulate", "loans", "--rows", 10, "--out", tmp_path / "ours", "--force").exit_code == 0
+    assert run("simulate", "loans", "--rows", 10, "--out", tmp_path / "empty").exit_code == 0
+    assert len(read(tmp_path / "ours", ["fico"])) == len(read(tmp_path / "empty", ["fico"])) == 10
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (OSError("no space left"), 1)])
+@pytest.mark.parametrize("before", [False, True])
+def test_simulate_leaves_no_half_of_a_folder(tmp_path, small_pieces, monkeypatch, error, code, before):
+    folder = tmp_path / "loans"
+    if before:
+        assert run("simulate", "loans", "--rows", 10, "--out", folder).exit_code == 0
+    written = []
+
+    def write(frame, path, **options):
+        if written:
+            raise error
+        written.append(path)
+        path.write_bytes(b"half")
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", write)
+    done = run("simulate", "loans", "--rows", 5_000, "--out", folder, "--force")
+    assert done.exit_code == code
+    assert written[0].parent.parent == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == (["loans"] if before else [])
+    assert not before or len(read(folder, ["fico"])) == 10

@@ -13,7 +13,15 @@ import pandas as pd
 import pytest
 
 from tallbayes.data import datasets
-from tallbayes.data.datasets import fetch_member, load_bank, load_flights, simulate_loans, simulate_mars
+from tallbayes.data import loans as simulated
+from tallbayes.data.datasets import (
+    fetch_member,
+    load_bank,
+    load_flights,
+    simulate_loans,
+    simulate_loans_in_pieces,
+    simulate_mars,
+)
 
 NUMERIC = ["first_payment", "fico", "dti", "upb"]
 
@@ -61,8 +69,8 @@ def test_loans_numeric_columns_are_standardised(loans):
 @pytest.mark.parametrize(
     ("column", "shares"),
     [
-        ("first_time", list(datasets.FIRST_TIME_SHARES.values())),
-        ("bank", datasets.BANK_SHARES),
+        ("first_time", list(simulated.FIRST_TIME_SHARES.values())),
+        ("bank", simulated.BANK_SHARES),
     ],
 )
 def test_loans_shares(loans, column, shares):
@@ -72,10 +80,10 @@ def test_loans_shares(loans, column, shares):
 
 
 def test_loans_tables_of_truth_agree():
-    assert list(datasets.FIRST_TIME_SHARES) == list(datasets.FIRST_TIME_EFFECTS)
-    assert len(datasets.BANKS) == len(datasets.BANK_SHARES) == len(datasets.BANK_EFFECTS) == 16
-    assert np.mean(datasets.BANK_EFFECTS) == pytest.approx(0)
-    assert np.std(datasets.BANK_EFFECTS, ddof=1) == pytest.approx(0.5, abs=0.02)
+    assert list(simulated.FIRST_TIME_SHARES) == list(simulated.FIRST_TIME_EFFECTS)
+    assert len(simulated.BANKS) == len(simulated.BANK_SHARES) == len(simulated.BANK_EFFECTS) == 16
+    assert np.mean(simulated.BANK_EFFECTS) == pytest.approx(0)
+    assert np.std(simulated.BANK_EFFECTS, ddof=1) == pytest.approx(0.5, abs=0.02)
 
 
 def test_loans_logistic_regression_finds_the_truth(loans):
@@ -91,8 +99,8 @@ def test_loans_logistic_regression_finds_the_truth(loans):
         p = 1 / (1 + np.exp(-design @ beta))
         information = design.T @ (design * (p * (1 - p))[:, None])
         beta += np.linalg.solve(information, design.T @ (y - p))
-    bank = np.asarray(datasets.BANK_EFFECTS)
-    truth = [*datasets.LOAN_EFFECTS.values(), 0.3, -0.25, *(bank[1:] - bank[0])]
+    bank = np.asarray(simulated.BANK_EFFECTS)
+    truth = [*simulated.LOAN_EFFECTS.values(), 0.3, -0.25, *(bank[1:] - bank[0])]
     sd = np.sqrt(np.diag(np.linalg.inv(information)))
     assert np.abs((beta[1:] - truth) / sd[1:]).max() < 4
     assert np.abs(beta[1:5] / sd[1:5]).min() > 5  # clear effects
@@ -117,6 +125,49 @@ def test_few_loans(rows):
 def test_loans_refuse_no_rows(rows):
     with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
         simulate_loans(rows)
+    with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
+        simulate_loans_in_pieces(rows)
+    with pytest.raises(ValueError, match=f"piece is {rows}; ask for at least 1"):
+        simulate_loans_in_pieces(10, piece=rows)
+
+
+@pytest.mark.parametrize("rows", [1, 999, 1_000, 1_001, 3_500])
+def test_pieces_have_all_rows(rows):
+    sizes = [len(piece) for piece in simulate_loans_in_pieces(rows, seed=1, piece=1_000)]
+    assert sum(sizes) == rows
+    assert set(sizes[:-1]) <= {1_000}
+    assert 1 <= sizes[-1] <= 1_000
+
+
+def test_pieces_depend_on_the_seed_alone():
+    few = list(simulate_loans_in_pieces(2_500, seed=3, piece=1_000))
+    more = list(simulate_loans_in_pieces(4_000, seed=3, piece=1_000))
+    assert few[0].equals(simulate_loans(1_000, seed=3))
+    assert all(one.equals(other) for one, other in zip(few[:2], more[:2], strict=True))
+    assert not more[1].equals(more[2])
+    assert not few[1].equals(list(simulate_loans_in_pieces(2_500, seed=4, piece=1_000))[1])
+    assert all(piece.dtypes.equals(few[0].dtypes) for piece in more)
+
+
+def test_pieces_follow_one_model():
+    pieces = list(simulate_loans_in_pieces(400_000, seed=1, piece=100_000))
+    np.testing.assert_allclose(pieces[0][NUMERIC].mean(), 0, atol=1e-12)
+    values = [set(piece["fico"]) for piece in pieces]
+    assert all(len(found & values[0]) > 0.9 * len(found) for found in values[1:])  # points of one scale
+    rest = pd.concat(pieces[1:])
+    np.testing.assert_allclose(rest[NUMERIC].mean(), 0, atol=0.02)
+    np.testing.assert_allclose(rest[NUMERIC].std(), 1, atol=0.02)
+    expected = len(rest) * 3_711 / 2_297_813
+    assert abs(rest["foreclosed"].sum() - expected) < 4 * np.sqrt(expected)
+    shares = rest["bank"].value_counts(sort=False, normalize=True).to_numpy()
+    np.testing.assert_allclose(shares, simulated.BANK_SHARES, atol=0.005)
+
+
+def test_pieces_may_be_left_early():
+    pieces = simulate_loans_in_pieces(10**12, seed=1, piece=100)
+    assert len(next(pieces)) == 100
+    assert len(next(pieces)) == 100
+    pieces.close()
 
 
 # Splines

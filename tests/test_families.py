@@ -15,6 +15,7 @@ from tallbayes.families import (
     Binomial,
     Logit,
     Poisson,
+    check,
     cloglog,
     logit,
     probit,
@@ -306,7 +307,7 @@ def test_simulated_counts():
 )
 def test_bernoulli_refuses(y, message):
     with pytest.raises(ValueError, match=message):
-        Bernoulli().check(np.array(y, float), "late")
+        check(Bernoulli(), np.array(y, float), "late")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +320,7 @@ def test_bernoulli_refuses(y, message):
 )
 def test_poisson_refuses(y, message):
     with pytest.raises(ValueError, match=message):
-        Poisson().check(np.array(y, float), "late")
+        check(Poisson(), np.array(y, float), "late")
 
 
 @pytest.mark.parametrize(
@@ -334,13 +335,13 @@ def test_poisson_refuses(y, message):
 )
 def test_binomial_refuses(y, trials, message):
     with pytest.raises(ValueError, match=message):
-        Binomial("sent").check(np.array(y, float), "late", np.array(trials, float))
+        check(Binomial("sent"), np.array(y, float), "late", np.array(trials, float))
 
 
 def test_accepted_outcomes():
-    Bernoulli().check(np.array([-0.0, 1.0, 1.0]), "late")
-    Poisson().check(np.array([0.0, 7.0]), "late")
-    Binomial("sent").check(np.array([0.0, 2.0]), "late", np.array([0.0, 2.0]) + 1)
+    check(Bernoulli(), np.array([-0.0, 1.0, 1.0]), "late")
+    check(Poisson(), np.array([0.0, 7.0]), "late")
+    check(Binomial("sent"), np.array([0.0, 2.0]), "late", np.array([0.0, 2.0]) + 1)
 
 
 @pytest.mark.parametrize("exposure", [[1.0, 0.0], [2.0, -1.0], [1.0, np.nan]])

@@ -43,10 +43,10 @@ METHODS = {
     "mh independence": {"method": tb.MH("independence"), "draws": 500},
     "two-stage": {"method": "two-stage", "draws": 500},
     "taylor with remainders": {"method": tb.TwoStage(tb.Taylor(300)), "draws": 400},
-    "subsample": {"method": tb.TwoStage(tb.Subsample(1_500)), "draws": 1_600},
+    "subsample": {"method": tb.TwoStage(tb.Subsample(1_500)), "draws": 1_600, "seed": 3},
     "case-control": {"method": tb.TwoStage(tb.CaseControl(1_000))},
     "stratified": {"method": tb.TwoStage(tb.Stratified(600, by="g"))},
-    "subsample, subchain": {"method": tb.TwoStage(tb.Subsample(1_500), subchain=5), "draws": 2_000},
+    "subsample, subchain": {"method": tb.TwoStage(tb.Subsample(1_500), subchain=5), "draws": 2_000, "seed": 3},
 }
 
 

@@ -18,7 +18,7 @@ from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.result import group_facts
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
 from tallbayes.models.cautions import SeparationWarning
-from tallbayes.models.mode import PILOT_ROWS
+from tallbayes.models.first import LOOKED_AT
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
@@ -271,7 +271,7 @@ PROBLEMS = {
     "two groups": ([300, 20], 1.0, {"group_prior": HalfNormal(1.0)}),
     "Student-t prior": ([30] * 20, 0.5, {"prior": StudentT(4.0, 0.0, 1.0)}),
     "inverse square": ([80] * 12, 0.8, {"group_prior": InverseSquare(0.01)}),
-    "a pilot": ([PILOT_ROWS // 10] * 45, 0.4, {"prior": Normal(0.0, 2.0)}),
+    "a first look": ([LOOKED_AT // 20] * 45, 0.4, {"prior": Normal(0.0, 2.0)}),
 }
 
 

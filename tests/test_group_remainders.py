@@ -10,15 +10,18 @@ import entries
 import numpy as np
 import pytest
 from entries import applied
+from on_disk import FewBlocks, on_disk
 from precise import TAGS
 from precise import remainder as precise_remainder
 
 from tallbayes.families import logit
 from tallbayes.families.compiled import compiled
 from tallbayes.groups.arrow import Expansion, gaussian
+from tallbayes.groups.looking import LookAtCoefficients
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.remainders import Always, Drawn, GroupRemainders
+from tallbayes.groups.remainders import BoundTotals, GroupBounds, GroupExpansion, GroupFacts, LookAtGroups
 from tallbayes.groups.scale import HalfNormal
+from tallbayes.groups.split import Always, Drawn, Splits, require_every_row, with_tables
 from tallbayes.groups.thinned_loop import always_remainder
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
@@ -54,9 +57,32 @@ class Problem(NamedTuple):
         """a of every row."""
         return np.linalg.norm((self.given["x"].T - self.shares[self.codes]) @ self.factor, axis=1)
 
-    def made(self) -> GroupRemainders:
-        rows = MemoryRows(**self.given)
-        return rows.keep(GroupRemainders, TAGS[self.link], self.theta, self.shares, self.sd, self.factor)
+    @property
+    def rows(self) -> MemoryRows:
+        return MemoryRows(**self.given)
+
+    @property
+    def expansion(self) -> GroupExpansion:
+        return GroupExpansion(TAGS[self.link], self.theta, self.shares, self.sd, self.factor)
+
+    def measure(self, wide: np.ndarray, radius: np.ndarray, most: Any = np.inf) -> GroupBounds:
+        return GroupBounds(self.expansion, wide, radius, np.broadcast_to(most, wide.shape))
+
+    def bounds(self, wide: np.ndarray, radius: np.ndarray) -> np.ndarray:
+        return self.measure(wide, radius).of(self.rows.arrays)
+
+    def facts(self) -> GroupFacts:
+        return self.rows.reduce(LookAtGroups(self.expansion))
+
+    def totals(self, wide: np.ndarray, radius: np.ndarray) -> np.ndarray:
+        return self.rows.reduce(BoundTotals(self.expansion, wide, radius[None]))[0]
+
+    def split(self, wide: np.ndarray, radius: np.ndarray, most: np.ndarray) -> tuple[Drawn, np.ndarray, Always]:
+        measure, rows = self.measure(wide, radius, most), self.rows
+        split = rows.reduce(Splits(measure))
+        drawn = rows.keep(with_tables, measure, split)
+        assert split.rows == np.count_nonzero(drawn.bound)
+        return drawn, split.totals, Always.of(split.always, self.expansion)
 
     def moves(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
         """By how much the linear predictors move when beta = L z and theta_g = sd_g t_g - share_g' beta are added."""
@@ -96,7 +122,7 @@ WIDE, RADIUS = np.array([0.5, 1.0, 2.0, 0.1, 5.0, 1.0]), np.array([6.0, 3.0, 1.0
 @pytest.mark.parametrize("p", [1, 3, 6])
 def test_bounds_are_what_numpy_makes_of_them(link, p):
     case = problem(link, p)
-    found = case.made().bounds(WIDE, RADIUS)
+    found = case.bounds(WIDE, RADIUS)
     g = case.codes
     s = np.sqrt(WIDE[g] ** 2 * case.reach**2 + case.sd[g] ** 2)
     third = applied(entries.bounds, TAGS[link], case.given["y"], case.eta - RADIUS[g] * s, case.eta + RADIUS[g] * s)
@@ -131,7 +157,7 @@ KINDS = ["far", "near", "effects", "coefficients", "opposite"]
 def test_bounds_hold_for_every_pair_of_points_in_the_ball(link, p):
     """|R(h') - R(h)| <= c B, with B from the lengths of (z / v, t_g) of the two points and of their difference."""
     case = problem(link, p)
-    bounds, g, y = case.made().bounds(WIDE, RADIUS), case.codes, case.given["y"]
+    bounds, g, y = case.bounds(WIDE, RADIUS), case.codes, case.given["y"]
     rng, closest = np.random.default_rng(3), 0.0
     for kind in KINDS * 12:
         z, t = pair(rng, case, kind)
@@ -148,7 +174,7 @@ def test_bounds_hold_for_every_pair_of_points_in_the_ball(link, p):
 @pytest.mark.parametrize("link", TAGS)
 def test_bounds_hold_in_decimal_arithmetic(link):
     case = problem(link, sizes=[12, 1, 0, 3, 8, 1])
-    bounds, g = case.made().bounds(WIDE, RADIUS), case.codes
+    bounds, g = case.bounds(WIDE, RADIUS), case.codes
     rng = np.random.default_rng(4)
     for kind in KINDS:
         z, t = pair(rng, case, kind)
@@ -169,7 +195,7 @@ def near_the_peak() -> Problem:
 
 def test_bounds_that_are_a_tenth_too_small_do_not_hold():
     case, one, radius = near_the_peak(), np.ones(2), np.full(2, 3.0)
-    bounds = case.made().bounds(one, radius)
+    bounds = case.bounds(one, radius)
     ratios = []
     for sign in itertools.product((-1.0, 1.0), repeat=2):
         for share in np.linspace(0.05, 1.0, 20):  # of the length that is the effect's
@@ -182,60 +208,63 @@ def test_bounds_that_are_a_tenth_too_small_do_not_hold():
     assert np.max(ratios) > 0.9  # so that bounds times 0.9 would be broken
 
 
-def test_excess_is_at_most_one_and_sees_bounds_that_are_too_small():
+def test_excess_is_at_most_one_and_sees_bounds_that_are_too_small(monkeypatch):
     """It looks at random directions: with one column and one effect some of them are close to the worst."""
     case, one, radius = near_the_peak(), np.ones(2), np.full(2, 3.0)
-    made = case.made()
-    bounds = made.bounds(one, radius)
-    found = made.excess(bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100)
+    measure, arrays = case.measure(one, radius), case.rows.arrays
+    found = measure.excess(arrays, np.random.default_rng(1), 100)
     assert 0.9 < found <= 1
-    broken = made.excess(0.8 * bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100)
-    assert broken == pytest.approx(found / 0.8)
-    bounds[7] = 0.0  # a row that would never be drawn
-    assert made.excess(bounds, one, radius, np.arange(bounds.size), np.random.default_rng(1), 100) > 1e6
+    right = GroupExpansion.bounds
+    monkeypatch.setattr(GroupExpansion, "bounds", lambda *rest: 0.8 * right(*rest))
+    assert measure.excess(arrays, np.random.default_rng(1), 100) == pytest.approx(found / 0.8)
+    # A row that would never be drawn.
+    monkeypatch.setattr(GroupExpansion, "bounds", lambda *rest: np.where(np.arange(20) == 7, 0.0, right(*rest)))
+    assert measure.excess(arrays, np.random.default_rng(1), 100) > 1e6
 
 
 @pytest.mark.parametrize("link", TAGS)
 def test_no_family_exceeds_its_bounds(link):
-    made = problem(link).made()
-    bounds = made.bounds(WIDE, RADIUS)
-    assert 0.01 < made.excess(bounds, WIDE, RADIUS, np.arange(bounds.size), np.random.default_rng(1)) <= 1
+    case = problem(link)
+    assert 0.01 < case.measure(WIDE, RADIUS).excess(case.rows.arrays, np.random.default_rng(1)) <= 1
 
 
 def test_weights_do_not_matter_to_bounds_but_to_what_is_drawn():
     case = problem("logit")
-    made = case.made()
-    bounds = made.bounds(WIDE, RADIUS)
-    plain = case._replace(given=case.given | {"weights": None}).made()
+    bounds = case.bounds(WIDE, RADIUS)
+    plain = case._replace(given=case.given | {"weights": None})
     assert (plain.bounds(WIDE, RADIUS) == bounds).all()
-    for some, weights in ((made, case.given["weights"]), (plain, np.ones(bounds.size))):
+    for some, weights in ((case, case.given["weights"]), (plain, np.ones(bounds.size))):
         totals = [(weights * bounds)[case.codes == group].sum() for group in range(EFFECTS)]
         assert some.totals(WIDE, RADIUS) == pytest.approx(totals, rel=1e-12)
 
 
 def test_what_coefficients_alone_can_do():
-    """|f'''| a^3, with f''' the largest within three lengths, times the weight."""
+    """|f'''| a^3, with f''' the largest within three lengths, times the weight: rows are chosen in proportion to it."""
     case = problem("poisson")
     third = applied(
         entries.bounds, TAGS["poisson"], case.given["y"], case.eta - 3 * case.reach, case.eta + 3 * case.reach
     )
     expected = case.given["weights"] * SLACK / 6 * third * case.reach**3
-    size, seen = expected.size // 3, case.made().look(expected.size // 3, np.random.default_rng(1))
-    assert seen.y.size == size
-    place = {value: row for row, value in enumerate(case.eta)}
-    rows = np.array([min(place, key=lambda eta, own=own: abs(eta - own)) for own in seen.eta])
-    rows = np.array([place[eta] for eta in rows])
-    # Inclusion probabilities are in proportion to it, unless they are one.
-    scale = seen.weights / case.given["weights"][rows]
-    drawn = scale > 1 + 1e-12
-    assert drawn.any()
-    np.testing.assert_allclose(scale[drawn] * expected[rows][drawn], (scale * expected[rows])[drawn][0], rtol=1e-9)
+    sums = case.rows.reduce(BoundTotals(case.expansion, WIDE, RADIUS[None]))[-1]
+    assert sums == pytest.approx(np.bincount(case.codes, expected, EFFECTS), rel=1e-10)
+    share, rows = 100 / expected.sum(), case.rows
+    chance, times, counts = np.minimum(share * expected, 1.0), 2_000, np.zeros(expected.size)
+    place = {value: row for row, value in enumerate(case.given["weights"])}
+    for key in range(times):
+        seen = rows.reduce(LookAtCoefficients(case.expansion, share, key))
+        chosen = [place[value] for value in seen.arrays.weights]
+        counts[chosen] += 1
+        np.testing.assert_allclose(seen.scale, 1 / chance[chosen], rtol=1e-10)
+    assert (counts[chance == 1] == times).all()
+    assert 0 < (chance == 1).sum() < 100
+    spread = np.sqrt(times * chance * (1 - chance)) + 1e-9
+    assert (np.abs(counts - times * chance) < 6 * spread + 3).all()
 
 
 @pytest.mark.parametrize("link", TAGS)
 def test_sums_of_third_derivatives_by_group(link):
     case = problem(link)
-    made, g = case.made(), case.codes
+    made, g = case.facts(), case.codes
     third = case.given["weights"] * applied(entries.thirds, TAGS[link], case.given["y"], case.eta)
     expected = [((case.given["x"].T - case.shares[j]) * third[:, None])[g == j].sum(0) for j in range(EFFECTS)]
     np.testing.assert_allclose(made.bends, expected, rtol=1e-10, atol=1e-12)
@@ -243,36 +272,45 @@ def test_sums_of_third_derivatives_by_group(link):
     assert made.typical == pytest.approx(typical, rel=1e-10)
 
 
-def test_a_few_rows_can_be_looked_at():
-    case = problem("logit")
-    rows = np.arange(case.codes.size)
-    x, y, eta, weights, groups = case.made().look(rows.size, np.random.default_rng(1))
-    assert (x == case.given["x"][:, rows].T).all()
-    assert (y == case.given["y"][rows]).all()
-    assert eta == pytest.approx(case.eta[rows], rel=1e-12)
-    assert (weights == case.given["weights"][rows]).all()
-    assert (groups == case.codes[rows]).all()
-    plain = case._replace(given=case.given | {"weights": None}).made()
-    assert (plain.look(rows.size, np.random.default_rng(1)).weights == 1).all()
+def all_answers(case: Problem, rows: Any) -> list[np.ndarray]:
+    """What tasks say of rows, wherever these are."""
+    wide, radius = np.linspace(0.3, 3.0, 8), np.linspace(2.0, 8.0, 8)
+    measure = case.measure(wide, radius, np.quantile(case.bounds(wide, radius), 0.99))
+    totals = rows.reduce(BoundTotals(case.expansion, wide, np.array([radius, radius + 1])))
+    look = LookAtCoefficients(case.expansion, 300 / totals[-1].sum(), 5)
+    split, seen = rows.reduce_all((Splits(measure), None), (look, None))
+    assert 0 < split.always.size < rows.size
+    found = [*rows.reduce(LookAtGroups(case.expansion)), totals, split.by_block, split.totals, np.array(split.rows)]
+    for arrays in (split.always, seen.weighted):
+        found += [arrays.x, arrays.y, arrays.weights, arrays.offset, arrays.codes]
+    return found
+
+
+ACROSS = [1, 10_000, 8_000, 0, 1, 18_000, 18_000, 300]  # groups that reach over the borders of blocks of 16,384 rows
 
 
 def test_same_bits_for_any_number_of_threads(monkeypatch):
-    """Groups that reach over the borders of blocks, which have 16,384 rows."""
-    sizes = [1, 10_000, 8_000, 0, 1, 18_000, 18_000, 300]
-    case = problem("logit", sizes=sizes)
+    case = problem("logit", sizes=ACROSS)
     wide, radius = np.linspace(0.3, 3.0, 8), np.linspace(2.0, 8.0, 8)
     answers = []
     monkeypatch.setattr(threads, "ALONE", 0)  # so few rows would be left to one thread
     for count in (1, 2, 4):
         with threads.using(count):
-            made = case.made()
-            bounds = made.bounds(wide, radius)
-            most = np.full(8, np.quantile(bounds, 0.99))
-            drawn, totals = made.split(wide, radius, most, np.random.default_rng(1))[:2]
-        answers.append((made.bends, made.typical, bounds, drawn.table, totals, drawn.eta))
+            bounds = case.bounds(wide, radius)
+            drawn, totals, _ = case.split(wide, radius, np.full(8, np.quantile(bounds, 0.99)))
+            answers.append((*all_answers(case, case.rows), bounds, drawn.table, totals, drawn.eta))
     for other in answers[1:]:
         for one, another in zip(answers[0], other, strict=True):
             assert (one == another).all()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 8])
+def test_same_bits_from_a_disk(blocks):
+    case = problem("logit", sizes=ACROSS)
+    with FewBlocks(blocks):
+        found = all_answers(case, on_disk(case.rows))
+    for one, another in zip(all_answers(case, case.rows), found, strict=True):
+        assert (one == another).all()
 
 
 # What is drawn, and what is always evaluated
@@ -292,15 +330,10 @@ def chances(drawn: Drawn, group: int) -> np.ndarray:
 
 def split(case: Problem, share: float = 0.9) -> tuple[Drawn, np.ndarray, Always, np.ndarray, np.ndarray]:
     """The rows with the largest bounds are always evaluated, and all rows of the group of seven."""
-    made = case.made()
-    bounds = made.bounds(WIDE, RADIUS)
+    bounds = case.bounds(WIDE, RADIUS)
     weighted = bounds * case.given["weights"]
     most = np.where(np.arange(EFFECTS) == 3, 0.0, np.quantile(weighted, share))
-    found = made.split(WIDE, RADIUS, most, np.random.default_rng(1))
-    chosen = weighted > most[case.codes]
-    assert found.rows == bounds.size
-    assert found.total == pytest.approx(weighted[~chosen].sum(), rel=1e-12)
-    return *found[:3], bounds, chosen
+    return *case.split(WIDE, RADIUS, most), bounds, weighted > most[case.codes]
 
 
 def test_rows_are_drawn_in_proportion_to_their_weighted_bounds():
@@ -334,25 +367,35 @@ def test_every_row_is_either_drawn_or_always_evaluated():
 @pytest.mark.parametrize("chosen", [False, True])
 def test_all_rows_may_be_on_one_side(chosen):
     case = problem("logit")
-    made = case.made()
-    most = np.full(EFFECTS, 0.0 if chosen else np.inf)
-    _, totals, always = made.split(WIDE, RADIUS, most, np.random.default_rng(1))[:3]
+    _, totals, always = case.split(WIDE, RADIUS, np.full(EFFECTS, 0.0 if chosen else np.inf))
     assert always.y.size == (case.codes.size if chosen else 0)
     assert (totals > 0).tolist() == [size > 0 and not chosen for size in SIZES]
 
 
-def test_bounds_that_are_infinite_must_be_chosen():
+def test_rows_with_infinite_bounds_are_always_evaluated():
     """e^eta overflows somewhere in the ball of a row: it cannot be drawn."""
     case = problem("poisson")
     case.given["x"][1, 3] = 1e4 * np.sign(case.theta[1])
-    made = case.made()
-    bounds = made.bounds(WIDE, RADIUS)
-    assert np.flatnonzero(np.isinf(bounds)).tolist() == [3]
-    with pytest.raises(ValueError, match="must be finite"):
-        made.split(WIDE, RADIUS, np.full(EFFECTS, np.inf), np.random.default_rng(1))
-    _, totals, always = made.split(WIDE, RADIUS, np.full(EFFECTS, 1e300), np.random.default_rng(1))[:3]
-    assert np.isfinite(totals).all()
-    assert always.y.size == 1
+    assert np.flatnonzero(np.isinf(case.bounds(WIDE, RADIUS))).tolist() == [3]
+    for most in (np.inf, 1e300):
+        drawn, totals, always = case.split(WIDE, RADIUS, np.full(EFFECTS, most))
+        assert np.isfinite(totals).all()
+        assert np.isfinite(drawn.bound).all()
+        assert (always.x == case.given["x"][:, 3:4]).all()
+
+
+def test_rows_that_are_missing_are_seen():
+    case = problem("logit")
+    measure, rows = case.measure(WIDE, RADIUS), case.rows
+    split = rows.reduce(Splits(measure))
+    fewer = rows.arrays.take(np.delete(np.arange(rows.size), 50))
+    with pytest.raises(FloatingPointError, match="1 rows would be left out"):
+        MemoryRows.of(fewer).keep(with_tables, measure, split)
+    with pytest.raises(FloatingPointError, match="0 rows would be left out"):
+        rows.keep(with_tables, measure, split._replace(totals=split.totals * (1 + 1e-8)))
+    require_every_row(0, np.array([0.0, 3.0]), np.array([0.0, 3.0]))
+    with pytest.raises(FloatingPointError, match="left out"):
+        require_every_row(0, np.array([0.0, np.nan]), np.array([0.0, 3.0]))
 
 
 @compiled()
@@ -395,8 +438,8 @@ def test_all_remainders_make_up_the_log_likelihood_less_its_expansion():
     theta, p = np.delete(case.theta, 3 + 2), 3
     here = model.derivatives(theta)
     keep = [0, 1, 3, 4, 5]
-    made = model.rows.keep(GroupRemainders, TAGS["logit"], theta, case.shares[keep], case.sd[keep], case.factor)
-    always = made.split(WIDE[keep], RADIUS[keep], np.zeros(5), np.random.default_rng(1)).always
+    expansion = GroupExpansion(TAGS["logit"], theta, case.shares[keep], case.sd[keep], case.factor)
+    always = Always.of(model.rows.arrays, expansion)
     rng = np.random.default_rng(6)
     delta, d = rng.normal(size=p), rng.normal(size=5)
     groups = here.by_group[0]

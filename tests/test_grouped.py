@@ -23,11 +23,12 @@ import tallbayes as tb
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.proposals import GroupSweep
-from tallbayes.groups.remainders import GroupRemainders
+from tallbayes.groups.remainders import GroupExpansion
 from tallbayes.groups.scale import new_log_scale
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_loop import (
     BENDS,
+    CHANGE,
     COEFFICIENTS,
     EFFECT,
     EFFECTS,
@@ -39,6 +40,7 @@ from tallbayes.groups.thinned_loop import (
     SD,
     THETA,
     TOTAL,
+    TOUCHED,
     Place,
     Work,
 )
@@ -100,11 +102,11 @@ def where(kernel: GroupKernel, place: Place) -> np.ndarray:
 
 def move(kernel: GroupKernel, kind: int, theta: np.ndarray, first: Any) -> Place:
     """Where one of a sweep's moves leads, from theta, if all of it is accepted."""
-    place, tally, terms = kernel._enter(theta), np.zeros(1, np.int64), kernel.model.family.tag.terms
+    place, terms = kernel._enter(theta), kernel.model.family.tag.terms
     work = Work.room(place.delta.shape[1], place.e.shape[1])
     target, out, accepted = kernel.target._replace(moves=np.array([kind])), np.empty((1, theta.size)), np.zeros((1, 3))
     why = grouped_loop.advance.py_func(
-        terms, *target, kernel.aim, place, work, first, hierarchy.Second(), out, accepted, tally
+        terms, *target, kernel.aim, place, work, first, hierarchy.Second(), out, accepted
     )
     assert why == DONE
     assert accepted[0, kind] == accepted.sum() == 1
@@ -260,6 +262,12 @@ def groups_move(kernel: GroupKernel, points: np.ndarray, g: int) -> tuple[Any, .
     return target.drawn, target.expansion.groups, starts[g + 1] - starts[g], g, lengths, *deltas, *e, *d
 
 
+def thinned_change(kernel: GroupKernel, arguments: tuple[Any, ...], rng: Any, work: Work) -> float:
+    """What `thinned_rows` finds."""
+    assert grouped_loop.thinned_rows(kernel.model.family.tag.terms, *arguments, rng, work) == DONE
+    return float(work.groups[CHANGE, arguments[3]])
+
+
 def differences(kernel: GroupKernel, points: np.ndarray, g: int) -> np.ndarray:
     """R(there) - R(here) of each row of a group, with NumPy."""
     model, at = kernel.model, kernel.mode.at
@@ -301,13 +309,13 @@ def test_events_seen_from_both_sides(monkeypatch, name):
     right = grouped_loop.thin.py_func
     Interpreted(monkeypatch, thin=lambda bound, apart: seen.append((bound, apart)) or right(bound, apart))
     kernel, rng = make(name), np.random.default_rng(2)
-    terms, tally = kernel.model.family.tag.terms, np.zeros(1, np.int64)
+    work = Work.room(2, kernel.model.rows.groups)
     for points in some_points(name, 12).reshape(6, 2, -1):
         for g, size in enumerate(np.diff(kernel.model.rows.arrays.starts)):
             forth, back = groups_move(kernel, points, g), groups_move(kernel, points[::-1], g)
             expected = differences(kernel, points, g)
             for place in rng.random(4):
-                gains = [grouped_loop.thinned_rows(terms, *way, Event(place), tally)[0] for way in (forth, back)]
+                gains = [thinned_change(kernel, way, Event(place), work) for way in (forth, back)]
                 (bound, apart), (same, opposite) = seen
                 assert bound == pytest.approx(same, rel=1e-12)
                 assert apart == pytest.approx(-opposite, rel=1e-12)
@@ -330,28 +338,29 @@ def test_events_come_at_their_rate_from_the_rows_in_proportion_to_their_bounds(m
 
     Interpreted(monkeypatch, difference=difference)
     kernel, rng = make(name), np.random.default_rng(3)
-    rows, drawn, calls, terms = kernel.model.rows, kernel.target.drawn, 4_000, kernel.model.family.tag.terms
+    rows, drawn, calls = kernel.model.rows, kernel.target.drawn, 4_000
     weights, mode = rows.arrays.own, kernel.mode.theta
     points = np.stack([mode, mode])
     points[0, :-1] += [0.5, -0.4, 0.3, 1.0, -0.6, 0.2]
     points[1, :-1] += [-0.3, 0.5, -1.2, -0.9, 0.4, 1.5]
     for g in range(rows.groups):
         own = slice(int(rows.arrays.starts[g]), int(rows.arrays.starts[g + 1]))
-        arguments, tally = groups_move(kernel, points, g), np.zeros(1, np.int64)
+        arguments, work = groups_move(kernel, points, g), Work.room(2, rows.groups)
         _, groups, _, _, lengths, _, _, old, new, _, _ = arguments
         e = [old / groups[SD, g], new / groups[SD, g]]
         u = [np.hypot(length * groups[NARROW, g], t) for length, t in zip(lengths, (*e, e[1] - e[0]), strict=True)]
         rate = groups[TOTAL, g] * grouped_loop.distance_bound(*u)
-        sums = [grouped_loop.thinned_rows(terms, *arguments, rng, tally)[0] for _ in range(calls)]
-        assert abs(tally[0] - calls * rate) < stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(calls * rate)
+        sums = [thinned_change(kernel, arguments, rng, work) for _ in range(calls)]
+        touched = work.at[TOUCHED]
+        assert abs(touched - calls * rate) < stats.norm.isf(FALSE_ALARM / 2) * np.sqrt(calls * rate)
         expected = np.exp(weights[own] @ differences(kernel, points, g))
         ratios = np.exp(sums)
         assert abs(ratios.mean() - expected) < stats.norm.isf(FALSE_ALARM / 2) * ratios.std(ddof=1) / calls**0.5
         measure = (weights * drawn.bound)[own]
         counts = [rows_drawn.count(i) for i in range(own.start, own.stop)]
-        assert sum(counts) == tally[0] > 100
+        assert sum(counts) == touched > 100
         if measure.size > 1:
-            assert stats.chisquare(counts, tally[0] * measure / measure.sum()).pvalue > FALSE_ALARM
+            assert stats.chisquare(counts, touched * measure / measure.sum()).pvalue > FALSE_ALARM
         rows_drawn.clear()
 
 
@@ -579,8 +588,8 @@ def test_a_wrong_draw_of_tau_is_corrected_only_if_its_density_is_known():
 
 
 def test_bounds_that_are_too_small_are_seen_in_set_up(monkeypatch):
-    right = GroupRemainders.bounds
-    monkeypatch.setattr(GroupRemainders, "bounds", lambda self, *rest: 0.05 * right(self, *rest))
+    right = GroupExpansion.bounds
+    monkeypatch.setattr(GroupExpansion, "bounds", lambda self, *rest: 0.05 * right(self, *rest))
     with pytest.raises(FloatingPointError, match="times its bound"):
         make("logit")
 

@@ -18,7 +18,8 @@ from tallbayes.families import Logit
 from tallbayes.models.mode import Mode, find_mode
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.passes import LENGTH
-from tallbayes.rows.remainders import TRIANGLE, Remainders
+from tallbayes.rows.remainders import TRIANGLE, RemainderBounds, expansion
+from tallbayes.rows.urn import Lots
 from tallbayes.sampling import metropolis, thinned_setup, two_stage
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.setup import RegressionSetup
@@ -76,8 +77,9 @@ def test_linear_predictors_of_the_rows_that_are_off_are_noticed(monkeypatch):
     def off(arrays):
         return replace(arrays, offset=(arrays.offset if arrays.offset.size else np.zeros(arrays.size)) + 1.5)
 
-    right = Remainders.__init__
-    monkeypatch.setattr(Remainders, "__init__", lambda self, arrays, *a: right(self, off(arrays), *a))
+    right = Lots.over
+    monkeypatch.setattr(Lots, "over", lambda self, arrays, params: right(self, off(arrays), params))
+    monkeypatch.setattr(RemainderBounds, "excess", lambda *arguments: 0.0)
     kernel = kernel_of("all rows thinned")
     assert problem("bernoulli")[0].departure(kernel, KINDS["all rows thinned"], CHAINS, 7) < FALSE_ALARM
 
@@ -93,14 +95,14 @@ def test_linear_predictors_and_reach_are_those_of_numpy(p):
     rows = MemoryRows(x, rng.integers(2, size=n).astype(float), weights, offset)
     assert n % LENGTH > 0
     assert n > LENGTH
-    made = rows.keep(Remainders, Logit(), theta, factor)
+    eta, reach = expansion(rows.arrays, Logit().terms, theta, factor)
     # Row by row in the precision of long doubles: no matrix product, no blocks.
     some = np.unique(np.append(rng.integers(n, size=500), [0, LENGTH - 1, LENGTH, n - 1]))
     for i in some:
         column = x[:, i].astype(np.longdouble)
-        assert made._eta[i] == pytest.approx(float(offset[i] + (theta * column).sum()), abs=1e-12)
+        assert eta[i] == pytest.approx(float(offset[i] + (theta * column).sum()), abs=1e-12)
         moved = (factor.astype(np.longdouble) * column[:, None]).sum(0)
-        assert made._reach[i] == pytest.approx(float(np.sqrt((moved**2).sum())), rel=1e-12)
+        assert reach[i] == pytest.approx(float(np.sqrt((moved**2).sum())), rel=1e-12)
 
 
 def test_exact_draws_of_the_reference_are_told_apart_from_wider_ones():

@@ -1,5 +1,8 @@
 """Remainders against decimal arithmetic; their bounds over random points of the ball; counts and sums of bounds."""
 
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from entries import applied, bounds, differences, remainders, thirds
@@ -8,8 +11,11 @@ from precise import remainder as precise_remainder
 
 from tallbayes.families import Logit, logit
 from tallbayes.rows import remainders as module
-from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.remainders import SLACK, TRIANGLE, RemainderBounds, Remainders
+from tallbayes.rows.looking import FirstLook, Look
+from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.remainders import SLACK, TRIANGLE, RemainderBounds, expansion, expected, require_bounds
+from tallbayes.rows.urn import Lots
 from tallbayes.sampling.thinned_loop import distance_bound
 
 OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson" else (2.0,))]
@@ -152,7 +158,7 @@ FORMS = [(False, False), (True, False), (False, True), (True, True)]
 def test_bounds_hold_in_the_whole_ball(link, p):
     given, theta, factor = problem(link, p)
     radius = 5.0
-    found = MemoryRows(**given).keep(Remainders, TAGS[link], theta, factor).bounds(radius)
+    found = RemainderBounds(TAGS[link], theta, factor, radius).of(MemoryRows(**given).arrays)
     eta, expected = by_hand(link, given, theta, factor, radius)
     # eta and reach are rounded a dozen times, and no family's f''' grows faster than e^eta, or e^e^eta in cloglog.
     assert found == pytest.approx(expected, rel=1e-10)
@@ -170,19 +176,16 @@ def test_bounds_hold_in_the_whole_ball(link, p):
 @pytest.mark.parametrize(("weighted", "offset"), FORMS)
 def test_bounds_are_for_unit_weight_and_at_the_offset(weighted, offset):
     given, theta, factor = problem("logit", weighted=weighted, offset=offset)
-    found = MemoryRows(**given).keep(Remainders, Logit(), theta, factor)
-    bounds = found.bounds(4.0)
+    bounds = RemainderBounds(Logit(), theta, factor, 4.0).of(MemoryRows(**given).arrays)
     assert bounds == pytest.approx(by_hand("logit", given, theta, factor, 4.0)[1], rel=1e-12)
-    again = RemainderBounds(Logit(), theta, factor, 4.0).of(MemoryRows(**given).arrays)
-    assert (again == bounds).all()
 
 
 def test_bounds_grow_with_the_radius_and_the_covariance():
     given, theta, factor = problem("poisson")
-    rows = MemoryRows(**given)
-    small, large = (rows.keep(Remainders, TAGS["poisson"], theta, factor).bounds(radius) for radius in (1.0, 6.0))
+    arrays = MemoryRows(**given).arrays
+    small, large = (RemainderBounds(TAGS["poisson"], theta, factor, radius).of(arrays) for radius in (1.0, 6.0))
     assert (large > small).all()
-    double = rows.keep(Remainders, TAGS["poisson"], theta, 2 * factor).bounds(3.0)
+    double = RemainderBounds(TAGS["poisson"], theta, 2 * factor, 3.0).of(arrays)
     assert double == pytest.approx(8 * large, rel=1e-12)  # the same reach in eta, and a is twice as long
 
 
@@ -190,105 +193,141 @@ def test_bounds_grow_with_the_radius_and_the_covariance():
 @pytest.mark.parametrize("p", [TRIANGLE - 1, TRIANGLE, 40])
 def test_the_two_code_paths_agree(link, p, monkeypatch):
     given, theta, factor = problem(link, p, n=3000)
-    rows, found = MemoryRows(**given), []
+    arrays, found = MemoryRows(**given).arrays, []
     for threshold in (1, 10**9):
         monkeypatch.setattr(module, "TRIANGLE", threshold)
-        made = rows.keep(Remainders, TAGS[link], theta, factor)
-        found.append((made._eta, made._reach, made.bounds(4.0)))
+        bounds = RemainderBounds(TAGS[link], theta, factor, 4.0).of(arrays)
+        found.append((*expansion(arrays, TAGS[link].terms, theta, factor), bounds))
     for one, another in zip(*found, strict=True):
         assert one == pytest.approx(another, rel=1e-10, abs=1e-13)  # sums of 40 products in another order
 
 
-def test_theta_is_copied():
-    given, theta, factor = problem("logit")
-    theta = theta.copy()
-    made = MemoryRows(**given).keep(Remainders, Logit(), theta, factor)
-    urn = split(made, 4.0).urn
-    before = urn.draw(5, np.random.default_rng(4)).eta
-    theta[:] = 99
-    assert (urn.draw(5, np.random.default_rng(4)).eta == before).all()
-    assert (split(made, 4.0).urn.draw(5, np.random.default_rng(4)).eta == before).all()
+def everyone(rows):
+    """A look at every row."""
+    return Look(rows.arrays, np.ones(rows.size))
 
 
 @pytest.mark.parametrize(("weighted", "offset"), FORMS)
 @pytest.mark.parametrize("link", ["logit", "poisson"])
 def test_expected_is_what_numpy_makes_of_bounds(link, weighted, offset):
     given, theta, factor = problem(link, n=20_000, weighted=weighted, offset=offset)
-    made, own = MemoryRows(**given).keep(Remainders, TAGS[link], theta, factor), given["weights"] if weighted else 1.0
+    rows, own = MemoryRows(**given), given["weights"] if weighted else 1.0
     radii, spread = np.array([0.5, 3.0, 8.0]), 40.0
-    threshold = spread * float(np.quantile(own * made.bounds(3.0), 0.9))
-    found = made.expected(radii, spread, threshold, np.random.default_rng(1))
+    values = [spread * own * RemainderBounds(TAGS[link], theta, factor, radius).of(rows.arrays) for radius in radii]
+    threshold = float(np.quantile(values[1], 0.9))
+    threshold *= 1 + 1e-9  # no row is where rounding would decide
+    found = expected(everyone(rows), TAGS[link], theta, factor, radii, spread, threshold)
     assert found.shape == (3, 2)
-    for radius, (count, total) in zip(radii, found, strict=True):
-        value = spread * own * made.bounds(radius)
-        assert np.abs(value - threshold).min() > 1e-12 * threshold  # no row where rounding would decide
+    for value, (count, total) in zip(values, found, strict=True):
+        assert np.abs(value - threshold).min() > 1e-12 * threshold
         assert count == (value > threshold).sum()
         assert total == pytest.approx(value[value <= threshold].sum(), rel=1e-11)
     assert 0 < found[1, 0] < found[2, 0]
+    # From some of the rows it is an estimate without bias: the mean of many, each for rows in another order.
+    looks, rng = [], np.random.default_rng(3)
+    for _ in range(100):
+        shuffled = MemoryRows.of(rows.arrays.take(rng.permutation(rows.size)))
+        look = shuffled.reduce(FirstLook(2_000, rows.mean_outcome, rows.total_weight))
+        assert 1_500 < look.scale.size < 2_500
+        looks.append(expected(look, TAGS[link], theta, factor, radii, spread, threshold))
+    error = np.std(looks, axis=0, ddof=1) / 10
+    assert (np.abs(np.mean(looks, axis=0) - found) < 6.5 * error).all()  # a false alarm in 6 x 4e-9 of all seeds
 
 
 def test_infinite_bounds_count_as_above_the_threshold():
     # e^eta overflows somewhere in the ball: these rows must not enter the sum.
     rows = MemoryRows([[1.0, 1000.0]], [1.0, 1.0])
-    made = rows.keep(Remainders, TAGS["poisson"], np.zeros(1), np.eye(1))
-    assert np.isinf(made.bounds(3.0)).tolist() == [False, True]
-    count, total = made.expected(np.array([3.0]), 1.0, 1e300, np.random.default_rng(1))[0]
+    measure = RemainderBounds(TAGS["poisson"], np.zeros(1), np.eye(1), 3.0, 1e300)
+    bounds = measure.of(rows.arrays)
+    assert np.isinf(bounds).tolist() == [False, True]
+    radii = np.array([3.0])
+    count, total = expected(everyone(rows), TAGS["poisson"], np.zeros(1), np.eye(1), radii, 1.0, 1e300)[0]
     assert count == 1
-    assert total == pytest.approx(made.bounds(3.0)[0])
-    with pytest.raises(ValueError, match="must be finite"):
-        rows.draw(RemainderBounds(TAGS["poisson"], np.zeros(1), np.eye(1), 3.0), np.zeros(1))
-    found = split(made, 3.0, 1e300)
-    assert found.urn.total == pytest.approx(total) == found.total
-    assert found.always.x.tolist() == [[1000.0]]
+    assert total == pytest.approx(bounds[0])
+    urn = drawn_from(rows, measure)
+    assert urn.total == pytest.approx(total)
+    assert urn.certain.x.tolist() == [[1000.0]]
 
 
 # Rows that are drawn, and rows that are always evaluated
 
 
-def split(made, radius, most=np.inf, directions=None):
-    """No row is always evaluated unless its weighted bound exceeds the most, or directions move it."""
-    none = np.empty((made._theta.size, 0))
-    return made.split(radius, most, none if directions is None else directions, np.random.default_rng(8))
+def drawn_from(rows, measure, seen=0):
+    return rows.draw(measure, measure.theta, 0.0, seen, 8)
 
 
 def test_rows_that_directions_move_are_always_evaluated():
     given, theta, factor = problem("logit")
     x = given["x"].copy()
     x[1, 5:] = 0.0
-    made = MemoryRows(**given | {"x": x}).keep(Remainders, Logit(), theta, factor)
-    found = split(made, 4.0, np.inf, np.eye(len(x))[:, 1:2])
-    assert (found.always.x == x[:, :5]).all()
-    assert found.urn.rows == x.shape[1] - 5
+    measure = RemainderBounds(Logit(), theta, factor, 4.0, np.inf, np.eye(len(x))[:, 1:2])
+    urn = drawn_from(MemoryRows(**given | {"x": x}), measure)
+    assert (urn.certain.x == x[:, :5]).all()
+    assert urn.rows == x.shape[1] - 5
+    assert measure.looks == RemainderBounds(Logit(), theta, factor, 4.0).looks + 1
 
 
-def test_urn_draws_by_weighted_bounds_and_leaves_out_the_chosen():
+def test_no_directions_move_no_row():
+    given, theta, factor = problem("logit")
+    none = RemainderBounds(Logit(), theta, factor, 4.0, np.inf, factor[:, :0])
+    assert np.isfinite(none.of(MemoryRows(**given).arrays)).all()
+    assert none.looks == 2
+
+
+def test_urn_draws_by_weighted_bounds_and_gives_the_largest_apart():
     given, theta, factor = problem("logit")
     rows = MemoryRows(**given)
-    made = rows.keep(Remainders, Logit(), theta, factor)
-    bounds = made.bounds(4.0)
-    measure = bounds * given["weights"]
-    chosen = np.sort(np.argsort(-measure)[:20])
-    found, whole = split(made, 4.0, np.sort(measure)[-21]), split(made, 4.0)
-    urn = found.urn
-    assert (found.always.x == given["x"][:, chosen]).all()
-    assert (found.always.weights == given["weights"][chosen]).all()
-    assert found.rows == whole.rows == measure.size == urn.rows + 20
-    assert whole.urn.total == pytest.approx(measure.sum(), rel=1e-12)
-    assert urn.total == pytest.approx(np.delete(measure, chosen).sum(), rel=1e-12) == found.total
-    before = rows.touched
-    pool = urn.draw(50_000, np.random.default_rng(5))
-    assert rows.touched == before + 50_000
+    bounds = RemainderBounds(Logit(), theta, factor, 4.0).of(rows.arrays)
+    weighted = bounds * given["weights"]
+    chosen = np.sort(np.argsort(-weighted)[:20])
+    measure = RemainderBounds(Logit(), theta, factor, 4.0, np.sort(weighted)[-21])
+    urn, whole = drawn_from(rows, measure), drawn_from(rows, replace(measure, most=np.inf))
+    assert (urn.certain.x == given["x"][:, chosen]).all()
+    assert (urn.certain.weights == given["weights"][chosen]).all()
+    assert (urn.certain.offset == given["offset"][chosen]).all()
+    assert whole.rows == weighted.size == urn.rows + 20
+    assert whole.certain.size == 0
+    assert whole.total == pytest.approx(weighted.sum(), rel=1e-12)
+    assert urn.total == pytest.approx(np.delete(weighted, chosen).sum(), rel=1e-12)
+    pool = urn.pool((5, 0), 0, 1, 50_000)
     assert not np.isin(pool.bound, bounds[chosen]).any()
     index = {value: row for row, value in enumerate(bounds)}
     drawn = np.array([index[value] for value in pool.bound])  # bounds are for unit weight
     assert (pool.x == given["x"][:, drawn].T).all()
     assert pool.eta == pytest.approx(by_hand("logit", given, theta, factor, 4.0)[0][drawn], abs=1e-12)
-    share = np.delete(measure, chosen) / np.delete(measure, chosen).sum()
+    share = np.delete(weighted, chosen) / np.delete(weighted, chosen).sum()
     heavy = np.argsort(-share)[:10]
-    names = np.delete(np.arange(measure.size), chosen)[heavy]
+    names = np.delete(np.arange(weighted.size), chosen)[heavy]
     counts = np.array([(drawn == name).sum() for name in names])
-    z = (counts - 50_000 * share[heavy]) / np.sqrt(50_000 * share[heavy] * (1 - share[heavy]))
+    z = (counts - drawn.size * share[heavy]) / np.sqrt(drawn.size * share[heavy] * (1 - share[heavy]))
     assert (np.abs(z) < 5.3).all()  # a false alarm in 10 x 1e-7 of all seeds
+
+
+@pytest.mark.parametrize("p", [3, TRIANGLE + 6])
+def test_bounds_and_pools_do_not_depend_on_where_blocks_lie(p):
+    """Whole or cut into pieces of some blocks: bit for bit, also where matrix products are made."""
+    given, theta, factor = problem("logit", p, n=4 * LENGTH - 77, reach=0.05)
+    given["x"][-1, :-300] = 0.0
+    rows = MemoryRows(**given)
+    plain = RemainderBounds(Logit(), theta, factor, 4.0)
+    most = float(np.quantile(plain.of(rows.arrays) * given["weights"], 0.999))
+    measure = replace(plain, most=most, directions=np.eye(p)[:, -1:])
+    lots = Lots(measure, theta, 3_000.0, drawn_from(rows, measure).total, 2_900, (1, 2))
+    whole, bounds = rows.reduce(lots), measure.of(rows.arrays)
+    assert whole.certain.size > 300
+    for blocks in ([1, 1, 1, 1], [3, 1], [2, 2]):
+        starts = np.append(0, np.cumsum(blocks))
+        pieces = [
+            replace(rows.arrays.take(np.arange(start * LENGTH, min(rows.size, stop * LENGTH))), block=int(start))
+            for start, stop in pairwise(starts)
+        ]
+        assert (np.concatenate([measure.of(piece) for piece in pieces]) == bounds).all()
+        parts = [lots.over(piece, NOTHING) for piece in pieces]
+        found = lots.answer(tuple(map(np.concatenate, zip(*parts, strict=True))), NOTHING, rows)
+        assert (found.total, found.rows) == (whole.total, whole.rows)
+        for one, other in zip(found.pool, whole.pool, strict=True):
+            assert (one == other).all()
+        assert (found.certain.x == whole.certain.x).all()
 
 
 # The check of bounds
@@ -304,25 +343,41 @@ def near_the_peak():
 @pytest.mark.parametrize("p", [1, 3])
 def test_excess_is_at_most_one(link, p):
     given, theta, factor = problem(link, p)
-    rows = MemoryRows(**given)
-    made = rows.keep(Remainders, TAGS[link], theta, factor)
-    before = rows.touched
-    found = made.excess(made.bounds(5.0), 5.0, np.arange(0, 600, 2), np.random.default_rng(6), points=7)
+    found = RemainderBounds(TAGS[link], theta, factor, 5.0).excess(
+        MemoryRows(**given).arrays.take(np.arange(0, 600, 2)), np.random.default_rng(6), points=7
+    )
     assert 0.05 < found <= 1
-    assert rows.touched == before + 300 * 7
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(RemainderBounds):
+    """Bounds that are not right for each row."""
+
+    by: object = 1.0
+
+    def of(self, arrays):
+        return super().of(arrays) * (self.by if np.ndim(self.by) == 0 else self.by[: arrays.size])
 
 
 def test_excess_sees_bounds_that_are_too_small():
     rows, theta, factor = near_the_peak()
-    made = rows.keep(Remainders, Logit(), theta, factor)
-    bounds, everyone = made.bounds(4.0), np.arange(40)
-    whole = made.excess(bounds, 4.0, everyone, np.random.default_rng(7))
+
+    def excess(by, arrays=rows.arrays):
+        return Scaled(Logit(), theta, factor, 4.0, by=by).excess(arrays, np.random.default_rng(7))
+
+    whole = excess(1.0)
     assert 0.95 < whole <= 1
-    broken = made.excess(0.2 * bounds, 4.0, everyone, np.random.default_rng(7))
+    broken = excess(0.2)
     assert broken == pytest.approx(5 * whole, rel=1e-12)
     assert broken > 1
-    one = bounds.copy()
+    one = np.ones(40)
     one[17] = 0.0  # a row that would never be drawn
-    assert made.excess(one, 4.0, everyone, np.random.default_rng(7)) > 1e6
-    assert made.excess(one, 4.0, np.array([3, 4]), np.random.default_rng(7)) <= 1
-    assert made.excess(one, 4.0, np.array([], dtype=np.intp), np.random.default_rng(7)) == 0
+    assert excess(one) > 1e6
+    assert excess(one, rows.arrays.take(np.array([3, 4]))) <= 1
+    assert excess(one, rows.arrays.take(np.array([], dtype=np.intp))) == 0
+    one[17] = np.inf  # a row that is always evaluated has no bound to hold
+    assert excess(one) <= 1
+    with pytest.raises(FloatingPointError, match="5 times its bound"):
+        require_bounds(5.0)
+    with pytest.raises(FloatingPointError):
+        require_bounds(np.nan)

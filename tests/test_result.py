@@ -10,13 +10,14 @@ import xarray as xr
 from scipy import special, stats
 
 from tallbayes.data.formula import Formula
+from tallbayes.data.writing import check_writable
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.groups.example import group_example
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.predict import GroupEffects
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.example import example
-from tallbayes.results.file import ATTRIBUTE, check_writable, load
+from tallbayes.results.file import ATTRIBUTE, load
 from tallbayes.results.fit import Fit
 from tallbayes.results.story import touched
 from tallbayes.sampling import diagnostics

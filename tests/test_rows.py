@@ -18,10 +18,11 @@ from threadpoolctl import threadpool_limits
 from tallbayes.families import Bernoulli, Binomial, Log, Logit, Poisson
 from tallbayes.rows import threads
 from tallbayes.rows.duplicates import LOOK, Columns
+from tallbayes.rows.looking import FirstLook, Look
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.passes import LENGTH
-from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.remainders import RemainderBounds, expected
 from tallbayes.rows.tasks import DEFENSIVE, Fitted, Levels, LogLikelihood, LogLikelihoodDerivatives
 
 ROUNDING = 1000 * np.finfo(float).eps
@@ -155,19 +156,21 @@ def test_same_bits_for_any_number_of_threads(weighted, offset):
             moved = params + np.array([0, 0, 0, 0.1, 0])
             value = track.at(moved, 3, chains)
             track.accept(moved, 3, chains, value)
-            remainders = rows.keep(Remainders, Logit(), params[0], factor)
-            bounds = remainders.bounds(5.0)
-            pool = rows.draw(harness.Known(bounds), params[0]).draw(100, np.random.default_rng(1))
+            measure = RemainderBounds(Logit(), params[0], factor, 5.0)
+            urn, look = rows.draw(measure, params[0], 1.0, 50, 1), Look(rows.arrays, np.ones(rows.size))
             answers.append(
                 (
                     *rows.reduce(ALL, params)[:3],
                     rows.reduce(VALUE, params),
                     value,
                     track.at(moved, 1, chains),
-                    bounds,
-                    remainders.expected(np.array([2.0, 5.0]), 3.0, 1e-4, np.random.default_rng(2)),
-                    *pool,
-                    Columns(**given, strata={})._hashes(),
+                    measure.of(rows.arrays),
+                    expected(look, Logit(), params[0], factor, np.array([2.0, 5.0]), 3.0, 1e-4),
+                    np.array([urn.total]),
+                    *urn.seen,
+                    *urn.pool((1, 0), 0, 1, 100),
+                    rows.reduce(FirstLook(500, rows.mean_outcome, rows.total_weight)).arrays.x,
+                    Columns(**given, strata={}).hashes(),
                 )
             )
     for other in answers[1:]:
@@ -356,9 +359,7 @@ def test_collapsing_only_if_it_pays(repeated):
 
 def test_collapsing_when_hashes_collide(monkeypatch):
     columns = Columns(**categorical(2000, 3), strata={})
-    monkeypatch.setattr(
-        Columns, "_hashes", lambda self, some=None: np.zeros(self.y.size if some is None else some.size, np.uint64)
-    )
+    monkeypatch.setattr(Columns, "hashes", lambda self: np.zeros(self.y.size, np.uint64))
     assert columns.without_duplicates() is columns  # rather no gain than a wrong sum
 
 
@@ -392,25 +393,25 @@ def test_honest_counts():
     track.accept(theta, 1, np.array([0]), track.value[:1])
     track.refresh()
     assert rows.touched == (10 + 2) * 1500
-    remainders = rows.keep(Remainders, Logit(), theta[0], np.eye(3))
+    urn = rows.draw(RemainderBounds(Logit(), theta[0], np.eye(3), 1.0), theta[0], 1.0, 30, 1)
     assert rows.touched == (12 + 2) * 1500  # the predictor and the reach of every row
-    bounds = remainders.bounds(1.0)
-    rows.draw(harness.Known(bounds), theta[0]).draw(50, rng)
-    remainders.excess(bounds, 1.0, np.arange(10), rng, points=3)
-    assert rows.touched == 14 * 1500 + 50 + 30
+    urn.pool((1, 0), 0, 1, 50)  # a pass that looks at no row: in memory the bounds are kept
+    assert rows.touched == 14 * 1500
     part = rows.sample(100, rng)
     part.reduce(VALUE, np.zeros((3, 3)))
     assert part.touched == 300
-    assert rows.touched == 14 * 1500 + 80
-    rows.pilot(20, rng)
+    assert rows.touched == 14 * 1500
     rows.reduce(ColumnMoments())
     rows.sample(30, rng, measure=Fitted(Bernoulli(), theta[0], 0.5))
-    assert rows.touched == 16 * 1500 + 80 + 20
+    assert rows.touched == 16 * 1500
     assert rows.passes == 9
+    rows.reduce_all((ColumnMoments(), None), (VALUE, np.zeros((2, 3))), (FirstLook(20, 0.5, 1500.0), None))
+    assert rows.touched == 20 * 1500
+    assert rows.passes == 10
     rows.count(5)
-    assert rows.touched == 16 * 1500 + 80 + 25
+    assert rows.touched == 20 * 1500 + 5
     assert rows.outcomes.linear(Logit(), theta).shape == (2,)  # no look at rows
-    assert rows.touched == 16 * 1500 + 80 + 25
+    assert rows.touched == 20 * 1500 + 5
 
 
 def test_counts_of_several_threads():
@@ -418,6 +419,19 @@ def test_counts_of_several_threads():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: [rows.count(1) for _ in range(2000)], range(8)))
     assert rows.touched == 16_000
+
+
+def test_several_questions_have_the_answers_that_each_has_alone():
+    given, rng = data(40_000, 3, weighted=True, offset=True)
+    rows, params = MemoryRows(**given), rng.normal(size=(2, 3))
+    values, found, moments = rows.reduce_all((VALUE, params), (ALL, params[0]), (ColumnMoments(), None))
+    assert (values == rows.reduce(VALUE, params)).all()
+    for one, other in zip(as_parts(found), as_parts(rows.reduce(ALL, params[0])), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(moments, rows.reduce(ColumnMoments()), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="4 entries, but these rows take 3"):
+        rows.reduce_all((VALUE, params), (VALUE, np.zeros(4)))
 
 
 # Tracks
@@ -537,64 +551,6 @@ def test_fitted_outcomes():
     for family, mean in [(Poisson(), np.exp(eta)), (Binomial("m", "probit"), stats.norm.cdf(eta))]:
         average = np.average(mean, weights=given["weights"])
         assert Fitted(family, theta, average).of(rows.arrays) == pytest.approx(mean + DEFENSIVE * average, rel=1e-12)
-
-
-# Pilots
-
-
-def pilot_data(kind, n=5000):
-    rng = np.random.default_rng(9)
-    x = np.stack([np.ones(n), rng.normal(size=n)])
-    y = {
-        "rare": (rng.random(n) < 0.004).astype(float),
-        "common": (rng.random(n) < 0.9).astype(float),
-        "sorted": (np.arange(n) < 40).astype(float),
-        "counts": rng.poisson(np.exp(x[1])).astype(float),
-        "rare counts": rng.poisson(0.002 * np.exp(x[1])).astype(float),
-    }[kind]
-    return {"x": x, "y": y}
-
-
-PILOTS = ["rare", "common", "sorted", "counts", "rare counts"]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", PILOTS)
-def test_pilots_estimate_the_sums(kind, weighted):
-    given = pilot_data(kind)
-    given |= {"weights": np.random.default_rng(10).gamma(0.5, size=5000)} if weighted else {}
-    rows, params, seeds = MemoryRows(**given), np.array([[0.3, -0.8], [-2.0, 0.5]]), 200
-    tag = Log() if "counts" in kind else Logit()
-
-    def sums(some):
-        outcomes = some.arrays.y @ some.arrays.own
-        return np.append(some.reduce(LogLikelihood(tag), params), [some.total_weight, outcomes])
-
-    pilots = [rows.pilot(300, np.random.default_rng([11, seed])) for seed in range(seeds)]
-    assert {pilot.size for pilot in pilots} == {300}
-    truth, found = sums(rows), np.array([sums(pilot) for pilot in pilots])
-    # 5.2 standard errors: a false alarm in 4 x 2e-7 of all seeds.
-    slack = 5.2 * found.std(0, ddof=1) / seeds**0.5 + ROUNDING * np.abs(truth)
-    assert (np.abs(found.mean(0) - truth) <= slack).all()
-    if "rare" in kind and not weighted:  # half of the pilot is for rows with an outcome
-        assert (np.array([(pilot.arrays.y > 0).sum() for pilot in pilots]) > 100).all()
-
-
-def test_a_pilot_repeats_and_keeps_offsets_and_strata():
-    given = pilot_data("counts") | {"offset": np.arange(5000.0), "strata": {"g": np.arange(5000) % 7}}
-    first, again, other = (MemoryRows(**given).pilot(100, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert (first.arrays.x == again.arrays.x).all()
-    assert (first.arrays.offset != other.arrays.offset).any()
-    assert (first.arrays.strata["g"] == first.arrays.offset.astype(int) % 7).all()
-
-
-def test_a_pilot_has_no_row_without_weight():
-    weights = np.where(np.arange(5000) % 2, 0.0, 1.0)
-    pilot = MemoryRows(**pilot_data("rare"), weights=weights, offset=np.arange(5000.0)).pilot(
-        500, np.random.default_rng(12)
-    )
-    assert (pilot.arrays.offset % 2 == 0).all()
-    assert np.isfinite(pilot.total_weight)
 
 
 # Samples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import harness
@@ -14,12 +15,14 @@ from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.thinned_loop import TOTAL
+from tallbayes.groups.thinned_setup import require_every_row
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
-from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.subsample import scattered
+from tallbayes.rows.urn import Lots
 from tallbayes.sampling import thinned_setup
-from tallbayes.sampling.thinned_setup import expand, require_every_row
+from tallbayes.sampling.thinned_setup import expand
 
 
 def random_problem(seed: int, given: bool) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
@@ -45,10 +48,10 @@ def kernels(seed: int, given: bool) -> list[Any]:
     except ValueError:  # columns that happen to be collinear
         return []
     rng = np.random.default_rng([seed, 2])
-    remainders = model.rows.keep(Remainders, model.family.tag, mode.theta, mode.factor)
     thresholds = [None, 0.0, np.inf]
     for beyond in thinned_setup.BEYOND[:2]:
-        bounds = np.sort(model.rows.arrays.own * remainders.bounds(mode.theta.size**0.5 + beyond))
+        measure = RemainderBounds(model.family.tag, mode.theta, mode.factor, mode.theta.size**0.5 + beyond)
+        bounds = np.sort(model.rows.arrays.own * measure.of(model.rows.arrays))
         edge = bounds[np.flatnonzero(bounds)[:1]] if bounds.any() else bounds[:0]
         spread = thinned_setup.typical_spread(rng.standard_normal((2, 500, mode.theta.size)))
         thresholds += [float(spread * value * near) for value in edge for near in (0.5, 0.95, 1.0, 1.05, 2)]
@@ -64,22 +67,44 @@ def test_nothing_of_the_posterior_is_left_out(given):
     assert worst < 1e-8
 
 
-def test_a_row_left_out_is_seen(monkeypatch):
-    """The check can fail: without one row of the urn, or without the urn, something is missing; and set-up says so."""
+def whole_kernel() -> Any:
+    """No row is always evaluated, unless its measure is infinite."""
     model = harness.skewed_model()
-    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf).kernel
+    return expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf).kernel
+
+
+def without(right: Any, value: float) -> Any:
+    """A measure that has another value for one of the rows."""
+    return lambda self, arrays: np.where(np.arange(arrays.size) == 3, value, right(self, arrays))
+
+
+def test_a_row_left_out_is_seen(monkeypatch):
+    """The check can fail: without one row of the urn, of those always evaluated, or with a wrong total.
+
+    Set-up says so itself where it happens to look at the row.
+    """
+    kernel = whole_kernel()
     assert harness.left_out(kernel, np.random.default_rng(5)) < 1e-10
-    right = type(kernel.urn).__init__
+    short = replace(kernel, target=kernel.target._replace(total=0.99 * kernel.target.total))
+    assert harness.left_out(short, np.random.default_rng(5)) > 1e-5
+    right = RemainderBounds.of
+    monkeypatch.setattr(RemainderBounds, "of", without(right, 0.0))
+    with pytest.raises(FloatingPointError, match="times its bound"):
+        whole_kernel()
+    monkeypatch.setattr(RemainderBounds, "excess", lambda *arguments: 0.0)
+    forgetful = whole_kernel()
+    assert forgetful.urn.rows == kernel.urn.rows - 1
+    assert harness.left_out(forgetful, np.random.default_rng(5)) > 1e-3
+    monkeypatch.setattr(RemainderBounds, "of", without(right, np.inf))
+    apart = whole_kernel()
+    assert apart.target.always.y.size == 1
+    assert harness.left_out(apart, np.random.default_rng(5)) < 1e-10
+    monkeypatch.setattr(Lots, "answer", lambda self, *given, answer=Lots.answer: nobody(answer(self, *given)))
+    assert harness.left_out(whole_kernel(), np.random.default_rng(5)) > 1e-3
 
-    def forgetful(self, arrays, count, bounds, *rest):
-        right(self, arrays, count, np.where(np.arange(bounds.size) == 3, 0.0, bounds), *rest)
 
-    monkeypatch.setattr(type(kernel.urn), "__init__", forgetful)
-    with pytest.raises(FloatingPointError, match="1 rows would be left out"):
-        expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf)
-    monkeypatch.setattr(thinned_setup, "require_every_row", lambda *figures: None)
-    kernel = expand(model, harness.mode_of(model), np.random.default_rng(4), None, np.inf).kernel
-    assert harness.left_out(kernel, np.random.default_rng(5)) > 1e-3
+def nobody(drawn: Any) -> Any:
+    return drawn._replace(certain=drawn.certain.take(np.empty(0, np.intp)))
 
 
 @pytest.mark.parametrize(("drawn", "total", "always"), [(2, 3.0, 1), (3, 4.0, 1), (3, 3.0, 0), (3, np.nan, 1)])

@@ -306,6 +306,11 @@ class Memory:
         stream.size = len(self.files[path])
         return stream
 
+    def info(self, path):
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return {"name": path, "size": len(self.files[path]), "type": "file", "etag": hash(self.files[path])}
+
     def isdir(self, path):
         return any(file.startswith(path + "/") for file in self.files)
 

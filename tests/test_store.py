@@ -146,7 +146,7 @@ def test_sorting_holds_no_more_than_a_range():
     given = columns(60_000, groups=30)
     builder = DiskBuilder("bank", 30, Room(10**9))
     builder.add(given)
-    store = builder._writer.finish()
+    store = builder._chunks.finish()
     assert max(part.y.size for part in sorted_by_group(store, 3 * 8 * store.fields.count * 7_000)) <= 7_000
 
 
@@ -161,8 +161,8 @@ def test_duplicates_are_merged_on_disk_as_in_memory():
     merged = given.without_duplicates()
     rows = built([given.part(start, min(size, start + 99_999)) for start in range(0, size, 99_999)])
     assert rows.size == merged.y.size == 10
-    assert same_bits(rows.arrays.x, merged.x)
-    assert same_bits(rows.arrays.weights, merged.weights)
+    assert same_bits(rows.keep(lambda arrays, count: arrays.x), merged.x)
+    assert same_bits(rows.keep(lambda arrays, count: arrays.weights), merged.weights)
     assert rows.total_weight == pytest.approx(given.weights.sum())
 
 
@@ -199,16 +199,31 @@ def test_too_little_memory_is_refused():
         in_bytes("1kB")
 
 
-def test_free_memory_is_what_is_left_of_a_control_group(tmp_path, monkeypatch):
-    limit, used = tmp_path / "max", tmp_path / "current"
-    monkeypatch.setattr(rooms, "LIMITS", ((str(limit), str(used)),))
-    whole = free_memory()  # there is no such file
-    used.write_text("100000000\n")
-    limit.write_text("max\n")
-    assert free_memory() == pytest.approx(whole, rel=0.5)
-    limit.write_text("500000000\n")
-    assert free_memory() == min(400_000_000, free_memory())
-    limit.write_text("1\n")
+@pytest.mark.parametrize(
+    ("kinds", "names"), [("", ("max", "current")), ("memory", ("limit_in_bytes", "usage_in_bytes"))]
+)
+def test_free_memory_is_what_is_left_of_control_groups(tmp_path, monkeypatch, kinds, names):
+    limit, used = (f"memory.{name}" for name in names)
+    monkeypatch.setitem(rooms.CONTROL_GROUPS, kinds, (str(tmp_path), limit, used))
+    (tmp_path / "own").write_text(f"9:freezer:/\n4:{kinds}:/jobs/mine\n")
+    group = tmp_path / "jobs" / "mine"
+    group.mkdir(parents=True)
+
+    def left():
+        return min(rooms._left_in_groups(tmp_path / "own"))
+
+    assert left() == 1 << 62  # no limits are known
+    (group / used).write_text("100000000\n")
+    (group / limit).write_text("max\n")
+    assert left() == 1 << 62
+    (group / limit).write_text("500000000\n")
+    assert left() == 400_000_000
+    (group / "memory.stat").write_text("cache 90000000\ninactive_file 30000000\n")
+    assert left() == 430_000_000  # files in memory make way
+    (tmp_path / "jobs" / used).write_text("1\n")
+    (tmp_path / "jobs" / limit).write_text("300000001\n")
+    assert left() == 300_000_000  # the group that it is in has less
+    monkeypatch.setattr(rooms, "_left_in_groups", lambda: [5])
     assert free_memory() == 2 * rooms.LEAST  # rather try than divide by nothing
 
 
@@ -255,5 +270,5 @@ def test_only_the_last_chunk_may_be_short():
 
 
 def test_numbers_lie_where_processors_like_them():
-    store = built([columns(5_000)])._store
+    store = built([columns(5_000)]).store
     assert not (store.offsets[store.widths > 0] % ALIGNED).any()

@@ -13,7 +13,9 @@ from scipy import stats
 
 import tallbayes as tb
 from tallbayes.families.compiled import compiled
-from tallbayes.rows.urn import draw_lots
+from tallbayes.rows import threads
+from tallbayes.rows import urn as drawing
+from tallbayes.rows.urn import Pool
 from tallbayes.sampling import subsampling_loop
 from tallbayes.sampling.diagnostics import mcse
 from tallbayes.sampling.estimators import spline
@@ -52,8 +54,7 @@ def kernel_of(model, proxy, seed=1):
 
 def estimates(kernel, theta, count):
     """Independent estimates and their variances."""
-    rng = np.random.default_rng(5)
-    chains = [kernel._enter(theta, rng) for _ in range(count)]
+    chains = kernel._entered(np.tile(theta, (count, 1)), 5).chains
     variance = np.array([chain.at[2] for chain in chains])
     return np.array([chain.at[0] for chain in chains]) + 0.5 * variance, variance
 
@@ -186,21 +187,22 @@ def rough():
 
 
 @compiled()
-def enter(terms, target, lots, total, theta, rng, samples, at):
-    """What `SubsamplingKernel._enter` does, for many chains."""
-    buffer = np.empty((2, samples.y.shape[1]))
+def enter(terms, target, total, pool, theta, samples, at):
+    """What `SubsamplingKernel._enter` does, for many chains, with rows of one pool after the other."""
+    buffer, used = np.empty((2, samples.y.shape[1])), np.zeros(1, np.int64)
     for i in range(len(theta)):
         sample = Sample(samples.x[i], samples.y[i], samples.eta[i], samples.bound[i])
-        draw_lots(lots, target.theta, 0, sample.y.size, rng, sample.x, sample.y, sample.eta, sample.bound)
+        subsampling_loop.take_rows(pool, used, 0, sample.y.size, sample)
         at[i, 1] = subsampling_loop.log_prior(target, theta[i])
         at[i, 0], at[i, 2] = subsampling_loop.estimate(terms, target, total, sample, theta[i], buffer)
 
 
-def entered(kernel, theta, rng):
+def entered(kernel, theta, pool):
     """Where chains are that enter at some points: estimates and so on, and their rows."""
-    n, p, m, urn = *theta.shape, kernel.size, kernel.estimator.urn
+    n, p, m = *theta.shape, kernel.size
+    assert pool.y.size >= n * m
     samples, at = Sample(np.empty((n, p, m)), *np.empty((3, n, m))), np.empty((n, 3))
-    enter(kernel.model.family.tag.terms, kernel.target, urn.lots, urn.total, theta, rng, samples, at)
+    enter(kernel.model.family.tag.terms, kernel.target, kernel.estimator.urn.total, pool, theta, samples, at)
     return samples, at
 
 
@@ -210,21 +212,29 @@ def extended_draws(count, seed=7):
     kernel, rng, kept, top = rough(), np.random.default_rng(seed), [], -np.inf
     while len(kept) < count:
         theta = kernel.model.prior.sample(rng, 20_000)
-        samples, at = entered(kernel, theta, rng)
+        pool = kernel.estimator.urn.pool((int(rng.integers(2**63)), 0), 0, 1, 20_000 * kernel.size)
+        samples, at = entered(kernel, theta, pool)
         if at[:, 0].max() > top:  # the ceiling was too low: begin again with a higher one
             kept, top = [], at[:, 0].max() + 0.3
             continue
         chosen = np.flatnonzero(np.log(rng.random(len(at))) < at[:, 0] - top)
-        kept += [_Chain(theta[i].copy(), at[i].copy(), Sample(*(part[i].copy() for part in samples))) for i in chosen]
+        kept += [chain_of(theta[i].copy(), at[i].copy(), Sample(*(part[i].copy() for part in samples))) for i in chosen]
     return kept[:count]
+
+
+def chain_of(theta, at, sample):
+    """A chain that has no rows to come yet."""
+    return _Chain(theta, at, sample, Pool.empty(theta.size), np.zeros(1, np.int64), 0)
 
 
 def test_chains_enter_as_those_of_the_kernel_do():
     kernel, theta = rough(), rough().model.prior.sample(np.random.default_rng(1), 20)
-    samples, at = entered(kernel, theta, np.random.default_rng(2))
-    rng = np.random.default_rng(2)
-    for i, one in enumerate(theta):
-        chain = kernel._enter(one, rng)
+    chains, pool = kernel._entered(theta, 2).chains, Pool.empty(2)
+    for i in range(20):
+        pool = pool.then(kernel._refill(2, i, 20, 0).some(0, kernel.size))
+    samples, at = entered(kernel, theta, pool)
+    for i, chain in enumerate(chains):
+        np.testing.assert_array_equal(chain.theta, theta[i])
         np.testing.assert_allclose(at[i], chain.at, rtol=1e-12)
         np.testing.assert_array_equal(samples.x[i], chain.sample.x)
         np.testing.assert_array_equal(samples.bound[i], chain.sample.bound)
@@ -234,7 +244,7 @@ def departure(step, chains=300, steps=4):
     """Smallest p-value, corrected for their number, that chains started in the extended target are still there."""
     kernel, drawn = rough(), extended_draws(3 * chains)
     start, fresh = drawn[:chains], drawn[chains:]
-    state, rng = State(np.array([chain.theta for chain in start]), tuple(start)), Streams.spawn(8, chains)
+    state, rng = State(np.array([chain.theta for chain in start]), tuple(start), 9), Streams.spawn(8, chains)
     for _ in range(steps):
         state = step(kernel, state, rng)
     views = [lambda c: c.theta[0], lambda c: c.theta[1], lambda c: c.at[0], lambda c: c.at[2]]
@@ -251,8 +261,7 @@ def forward(kernel, state, rng):
 
 def estimated_anew(kernel, state, rng):
     """The mistake of estimating the current state anew at each step."""
-    chains = tuple(kernel._enter(c.theta, g) for c, g in zip(state.chains, rng.second, strict=True))
-    return kernel.advance(State(state.theta, chains), 1, rng)[0]
+    return kernel.advance(kernel._entered(state.theta, state.key + 1), 1, rng)[0]
 
 
 @pytest.mark.parametrize(("chains", "steps"), [(300, 4), pytest.param(1_500, 8, marks=pytest.mark.long)])
@@ -270,6 +279,64 @@ def test_draws_do_not_depend_on_how_steps_are_split():
     draws = harness.some_draws(kernel, [130])
     assert harness.same(draws, harness.some_draws(kernel, [1, 99, 7, 23]))
     assert not harness.same(draws, harness.some_draws(kernel, [130], seed=4))
+
+
+@pytest.mark.parametrize("rows", [None, 7, 3])
+def test_draws_and_counts_do_not_depend_on_threads_and_calls(rows, monkeypatch):
+    """Also where a pool has fewer rows for a chain than a step needs, which is four."""
+    if rows:
+        monkeypatch.setattr(drawing, "MOST_BYTES", rows * 4 * 8 * 7)  # four chains, and seven numbers a row
+    kernel, found = kernel_of(model_of(), tb.TaylorProxy(200)), []
+    for count, calls in ((1, [60]), (2, [60]), (4, [60]), (2, [5, 50, 5])):
+        before = kernel.model.rows.touched
+        with threads.using(count):
+            found.append((harness.some_draws(kernel, calls, chains=4), kernel.model.rows.touched - before))
+    assert all(harness.same(found[0][0], draws) for draws, _ in found)
+    assert {touched for _, touched in found} == {4 * (60 + 1) * 200}
+
+
+def test_no_row_of_a_pool_is_left_out_or_used_twice(monkeypatch):
+    """What chains have had of their pools is, in its order, what the urn has given them."""
+    kernel, given, taken = kernel_of(model_of(), tb.TaylorProxy(120)), {0: [], 1: []}, {0: [], 1: []}
+    monkeypatch.setattr(drawing, "MOST_BYTES", 5 * 2 * 8 * 7)
+    right = drawing.Urn.pool
+
+    def recorded(self, key, chain, chains, ahead):
+        pool = right(self, key, chain, chains, ahead)
+        given[chain].append((key, pool.x))
+        return pool
+
+    monkeypatch.setattr(drawing.Urn, "pool", recorded)
+    rng = Streams.spawn(3, 2)
+    state = kernel.start(rng)
+    for chain in (0, 1):
+        taken[chain].append(state.chains[chain].sample.x.T)
+    left = [chain.left.x for chain in state.chains]
+    for _ in range(30):
+        before = [len(given[chain]) for chain in (0, 1)]
+        state, _ = kernel.advance(state, 1, rng)
+        for chain in (0, 1):
+            new = np.concatenate([left[chain], *(x for _, x in given[chain][before[chain] :])])
+            left[chain] = state.chains[chain].left.x
+            assert 2 <= len(new) - len(left[chain]) <= 3
+            taken[chain].append(new[: len(new) - len(left[chain])])
+            np.testing.assert_array_equal(new[len(new) - len(left[chain]) :], left[chain])
+    for chain in (0, 1):
+        whole = np.concatenate([x for _, x in given[chain]])
+        np.testing.assert_array_equal(np.concatenate([*taken[chain], left[chain]]), whole)
+        assert [key[1] for key, _ in given[chain]] == list(range(len(given[chain])))
+
+
+def test_another_size_begins_with_other_rows():
+    """A pool that chains have had rows of before the size was changed is none that they get rows of afterwards."""
+    kernel = kernel_of(model_of(), tb.TaylorProxy(60))
+    rng = Streams.spawn(3, 2)
+    state, _ = kernel.advance(kernel.start(rng), 10, rng)
+    again, _ = replace(kernel, size=90).advance(state, 1, rng)
+    assert again.key != state.key
+    assert [chain.sample.y.size for chain in again.chains] == [90, 90]
+    same, _ = kernel.advance(state, 1, rng)
+    assert same.key == state.key
 
 
 def test_there_are_as_many_blocks_as_rows_allow():
@@ -306,10 +373,13 @@ def test_the_variance_steers_the_size():
 
 
 def test_rows_too_few_to_tell_their_own_variance_are_not_praised():
-    """Four rows run away from the posterior, with a variance that looks small where they are alike."""
+    """Four rows run away from the posterior, with a variance that looks small where they are alike.
+
+    They do so for nine seeds in ten.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tb.SeparationWarning)
-        fit = tb.sample(harness.skewed_model(), tb.Subsampling(tb.TaylorProxy(4)), 3_000, seed=2, progress=False)
+        fit = tb.sample(harness.skewed_model(), tb.Subsampling(tb.TaylorProxy(4)), 3_000, seed=1, progress=False)
     found = fit.stats["approximation"]
     assert fit.draws.std((0, 1)).max() > 5
     assert fit.sample_stats["log_likelihood_variance"].median() < 1

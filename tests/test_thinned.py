@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -19,8 +20,8 @@ from tallbayes.families.compiled import compiled
 from tallbayes.models.cautions import SeparationWarning
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal, StudentT
-from tallbayes.rows import passes, remainders, threads
-from tallbayes.rows.remainders import Remainders
+from tallbayes.rows import passes, threads
+from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling import shape, thinned, thinned_loop
 from tallbayes.sampling.kernel import Streams
@@ -83,7 +84,7 @@ def rows_between(kernel: ThinnedKernel, here: np.ndarray, there: np.ndarray) -> 
     weights = rows.own
     z = [np.linalg.solve(mode.factor, point - mode.theta) for point in (here, there)]
     spread = thinned_loop.distance_bound.py_func(*map(np.linalg.norm, z), np.linalg.norm(z[1] - z[0]))
-    bounds = kernel.model.rows.keep(Remainders, tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    bounds = RemainderBounds(tag, mode.theta, mode.factor, kernel.target.radius).of(rows)
     offset = rows.offset if rows.offset.size else 0.0
     eta = mode.theta @ rows.x + offset
     phi, gain = np.empty(rows.size), np.empty(rows.size)
@@ -169,7 +170,7 @@ def enumerated(kernel: ThinnedKernel, space: harness.FiniteSpace, most: int | No
     """
     m, tag = len(space.points), kernel.model.family.tag
     rows, mode = kernel.model.rows, kernel.mode
-    bounds = rows.keep(Remainders, tag, mode.theta, mode.factor).bounds(kernel.target.radius)
+    bounds = RemainderBounds(tag, mode.theta, mode.factor, kernel.target.radius).of(rows.arrays)
     eta = mode.theta @ rows.arrays.x
     z = np.linalg.solve(mode.factor, (space.points - mode.theta).T).T
     moves = np.zeros((m, m))
@@ -337,8 +338,8 @@ def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
 
 
 def scaled_bounds(monkeypatch, by: float) -> None:
-    right = remainders.Remainders.bounds
-    monkeypatch.setattr(remainders.Remainders, "bounds", lambda self, radius: by * right(self, radius))
+    right = RemainderBounds.of
+    monkeypatch.setattr(RemainderBounds, "of", lambda self, arrays: by * right(self, arrays))
 
 
 def test_bounds_that_are_too_small_are_seen_in_set_up(monkeypatch):
@@ -349,7 +350,7 @@ def test_bounds_that_are_too_small_are_seen_in_set_up(monkeypatch):
 
 def test_bounds_that_are_too_small_are_seen_while_sampling(monkeypatch):
     scaled_bounds(monkeypatch, 0.2)
-    monkeypatch.setattr(remainders.Remainders, "excess", lambda *arguments: 0.0)
+    monkeypatch.setattr(RemainderBounds, "excess", lambda *arguments: 0.0)
     with pytest.raises(FloatingPointError, match="exceeds its bound"):
         harness.some_draws(make(moves=INDEPENDENT), [500])
 
@@ -362,20 +363,39 @@ def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypat
         return forward / bound, np.log(backward / forward) if min(forward, backward) > 0 else np.nan
 
     scaled_bounds(monkeypatch, 0.2)
-    monkeypatch.setattr(remainders.Remainders, "excess", lambda *arguments: 0.0)
+    monkeypatch.setattr(RemainderBounds, "excess", lambda *arguments: 0.0)
     Interpreted(monkeypatch, breaks=lambda bound, difference: False, thin=unchecked)
     assert few_chains(make("intercept", INDEPENDENT), 12, 3_000) < harness.FALSE_ALARM
 
 
-def test_a_sorted_pool_leaves_the_posterior(monkeypatch):
-    right = Urn.draw
+def small_pools(monkeypatch, rows: int) -> None:
+    """A chain gets so few rows at a time that most steps need some of the next pool."""
+    right = Urn.pool
+    monkeypatch.setattr(Urn, "pool", lambda self, key, chain, chains, ahead: right(self, key, chain, chains, rows))
 
-    def ordered(self, size, rng):
-        pool = right(self, size, rng)
+
+def test_small_pools_stay_in_the_posterior(monkeypatch):
+    small_pools(monkeypatch, 2)
+    assert harness.departure(make(), STEPS, CHAINS, seed=SEED) > harness.FALSE_ALARM
+
+
+@pytest.mark.long
+def test_rows_that_come_again_leave_the_posterior(monkeypatch):
+    """The same small pool again and again, for each chain its own."""
+    right = Urn.pool
+    monkeypatch.setattr(Urn, "pool", lambda self, key, chain, chains, ahead: right(self, (key[0], 0), chain, chains, 2))
+    assert few_chains(make(moves=INDEPENDENT), 12, 3_000) < harness.FALSE_ALARM
+
+
+def test_a_sorted_pool_leaves_the_posterior(monkeypatch):
+    right = Urn.pool
+
+    def ordered(self, *given):
+        pool = right(self, *given)
         order = np.argsort(-pool.x[:, 1])
         return Pool(*(part[order] for part in pool))
 
-    monkeypatch.setattr(Urn, "draw", ordered)
+    monkeypatch.setattr(Urn, "pool", ordered)
     assert harness.departure(make(moves=INDEPENDENT), 3, CHAINS, seed=SEED) < harness.FALSE_ALARM
 
 
@@ -465,27 +485,53 @@ def test_draws_do_not_depend_on_how_steps_are_split(limit):
     assert not harness.same(draws, harness.some_draws(kernel, [130], seed=4))
 
 
-def test_draws_do_not_depend_on_the_number_of_threads():
+@pytest.mark.parametrize("ahead", [None, 3])
+def test_draws_and_counts_do_not_depend_on_threads_and_calls(ahead, monkeypatch):
+    """Also where a chain has had many pools before another one asks for its part of them."""
+    if ahead:
+        small_pools(monkeypatch, ahead)
     kernel, found = make(), []
-    for count in (1, 2, 4):
+    for count, calls in ((1, [100]), (2, [100]), (4, [100]), (2, [7, 90, 3])):
+        before = kernel.model.rows.touched
         with threads.using(count):
-            found.append(harness.some_draws(kernel, [100], chains=4))
-    assert harness.same(found[0], found[1])
-    assert harness.same(found[0], found[2])
+            found.append((harness.some_draws(kernel, calls, chains=4), kernel.model.rows.touched - before))
+    assert all(harness.same(found[0][0], draws) for draws, _ in found)
+    assert len({touched for _, touched in found}) == 1
+
+
+def test_a_state_can_be_gone_on_from_twice():
+    """What chains have had of the urn is part of their state, and of nothing else."""
+    kernel, runs = make(), []
+    streams = Streams.spawn(3, 2)
+    state = kernel.advance(kernel.start(streams), 50, streams)[0]
+    for _ in range(2):
+        runs.append(kernel.advance(state, 300, deepcopy(streams))[1])
+    assert harness.same(*runs)
 
 
 # --- kind 9: honest counts ---
 
 
+@pytest.mark.parametrize("ahead", [None, 3])
 @pytest.mark.parametrize("threshold", [np.inf, 0.3])
-def test_rows_touched_are_what_was_drawn_and_passed(monkeypatch, threshold):
+def test_rows_touched_are_what_was_used_and_passed(monkeypatch, threshold, ahead):
+    """Not what was drawn ahead: rows that are left in a pool may never be looked at."""
     kernel = make(threshold=threshold, limit=4.0)
-    drawn = []
-    right = Urn.draw
-    monkeypatch.setattr(Urn, "draw", lambda self, size, rng: drawn.append(size) or right(self, size, rng))
-    rows = kernel.model.rows
-    before = rows.touched
+    if ahead:
+        small_pools(monkeypatch, ahead)
+    given, right = {0: [], 1: []}, Urn.pool
+
+    def recorded(self, key, chain, *rest):
+        pool = right(self, key, chain, *rest)
+        given[chain].append(pool.y.size)
+        return pool
+
+    monkeypatch.setattr(Urn, "pool", recorded)
+    rows, rng = kernel.model.rows, Streams.spawn(3, 2)
+    state, before = kernel.start(rng), rows.touched
     with harness.counting(rows) as tally:
-        harness.some_draws(kernel, [50])
-    assert sum(drawn) > 0 < sum(tally)
-    assert rows.touched - before == sum(drawn) + sum(tally) + 2 * 50 * kernel.target.always.y.size
+        for steps in (3, 47):
+            state, _ = kernel.advance(state, steps, rng)
+    used = sum(sum(given[c][:-1]) + chain.used for c, chain in enumerate(state.chains))
+    assert used > 50 < sum(tally)
+    assert rows.touched - before == used + sum(tally) + 2 * 50 * kernel.target.always.y.size

@@ -11,7 +11,7 @@ from tallbayes.families import Logit
 from tallbayes.rows import threads
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.moments import ColumnMoments
-from tallbayes.rows.remainders import Remainders
+from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
 
 RNG, N = np.random.default_rng(1), 150_000
@@ -25,10 +25,12 @@ def answers(k: int) -> bytes:
     """All kinds of passes over rows and a shard of them."""
     shard = MemoryRows.of(ROWS.arrays.take(DEALS[k % 4]))
     track = harness.tracked(ROWS, Logit(), PARAMS)
-    bounds = ROWS.keep(Remainders, Logit(), PARAMS[0], np.eye(3) / 100).bounds(5.0)
+    measure = RemainderBounds(Logit(), PARAMS[0], np.eye(3) / 100, 5.0)
+    bounds, urn = measure.of(ROWS.arrays), ROWS.draw(measure, PARAMS[0], 1.0, 20, 3)
     found = [shard.outcomes.slopes, ROWS.reduce(ColumnMoments()), bounds, track.value]
     found += [some.reduce(LogLikelihood(Logit()), PARAMS) for some in (ROWS, shard)]
     found += ROWS.reduce(LogLikelihoodDerivatives(Logit()), PARAMS)[:3]
+    found += [*urn.seen, *urn.pool((k % 4, 0), 0, 1, 1_000)]
     return b"".join(np.asarray(one).tobytes() for one in found)
 
 

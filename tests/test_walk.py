@@ -1,4 +1,4 @@
-"""From a file to rows there is no turn back: one parse, one read, one check, one set of rows."""
+"""From a file to rows there is no turn back: one parse, one pass that learns, one that builds, one set of rows."""
 
 from collections import Counter
 
@@ -8,10 +8,8 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data import formula as formula_module
-from tallbayes.groups import model as grouped
-from tallbayes.models import glm
+from tallbayes.data import learned, learning, parts
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.splines import model as splines
 
 
 class _ModelMadeError(Exception):
@@ -45,10 +43,10 @@ def counts(monkeypatch):
 
     count(formula_module.Formula, "parse", "parse", staticmethod)
     count(MemoryRows, "__init__", "rows")
-    for module in (formula_module, glm, splines, grouped):
-        for name in ("read", "check"):
-            if hasattr(module, name):
-                count(module, name, name)
+    count(learning, "_pieces", "pass")
+    count(learning._Learning, "learned", "learn")
+    count(learned.Learned, "designs", "build")
+    count(parts.Parts, "__iter__", "parts")
 
     make = tb.GLM.__init__
 
@@ -77,9 +75,9 @@ WALKS = [
 def test_from_a_file_to_rows_each_stage_is_entered_once(file, counts, formula, options):
     with pytest.raises(_ModelMadeError):
         tb.fit(formula, file, progress=False, **options)
-    assert counts == {"parse": 1, "read": 1, "check": 1, "rows": 1}
+    assert counts == {"parse": 1, "learn": 1, "build": 1, "pass": 2, "parts": 1, "rows": 1}
 
 
 def test_splines_take_the_same_walk(file, counts):
     tb.MARS("y ~ x + a", file)
-    assert counts == {"parse": 1, "read": 1, "check": 1, "rows": 1}
+    assert counts == {"parse": 1, "learn": 1, "build": 1, "pass": 2, "parts": 1, "rows": 1}

@@ -84,12 +84,13 @@ def test_dates_enter_as_days(kind):
     assert less.text == "y ~ x + z + `a.b`"
 
 
-def test_a_file_is_read_once_and_columns_that_are_subtracted_may_hold_anything(tmp_path):
+def test_a_file_is_not_loaded_and_columns_that_are_subtracted_may_hold_anything(tmp_path):
     frame = pd.DataFrame({"y": [0, 1, 1], "x": [1.0, 2.0, 4.0], "d": ["2020-01-01", "2020-01-02", "2020-02-02"]})
     frame.to_csv(tmp_path / "a.csv", index=False)
     text, data = expand("y ~ .", tmp_path / "a.csv")
     assert text == "y ~ x + days(d)"
-    assert data.column_names == ["y", "x", "d"]
+    assert data.names == ["y", "x", "d"]
+    assert not data.held
     lists = pl.DataFrame(DATA | {"many": [[1], [2], [3]]})
     assert Formula.learn("y ~ . - many", lists)[0].text == "y ~ x + z + `a.b` + g"
     with pytest.raises(ValueError, match="column 'many' holds values of type"):

@@ -4,6 +4,7 @@ from typing import Any
 
 from tallbayes import plots
 from tallbayes.data import datasets
+from tallbayes.data.scan import scan
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.fit import fit
 from tallbayes.groups.fit import HierarchicalFit
@@ -68,6 +69,7 @@ __all__ = [
     "load",
     "plots",
     "sample",
+    "scan",
 ]
 
 

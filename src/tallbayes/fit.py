@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
@@ -44,6 +46,8 @@ def fit(
     outcome: Any = None,
     missing: str = "refuse",
     collinear: str = "refuse",
+    memory: int | str | None = None,
+    cache: str | os.PathLike[str] | None = None,
     progress: bool = True,
     **old: Any,
 ) -> Fit:
@@ -86,7 +90,11 @@ def fit(
     missing: "refuse" rows with missing values, or "drop" them; the fit says how many.
     collinear: "refuse" columns of the design that are linear combinations of those before them, or "drop" them; the fit
         says which.
-    progress: whether to show a progress bar.
+    memory: how much the rows may take, such as "2GB"; half of what is free, unless given. Rows that need more go to
+        disk, where every method works on them, and gives the same draws.
+    cache: a folder that keeps the rows as they are after the formula, so that the next fit with the same formula and
+        files need not read the files again.
+    progress: whether to show progress: of passes over the data that take long, and of the draws.
 
     >>> import numpy as np
     >>> import tallbayes as tb
@@ -102,16 +110,17 @@ def fit(
     _refuse_old(old)
     method, request = named(method), Request(draws, chains, seed, target_ess, warmup, progress)
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
-    given |= {"outcome": outcome, "missing": missing, "collinear": collinear}
+    given |= {"outcome": outcome, "missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
     phases = Phases()
-    with phases("design"):
-        parsed, data = parse_for(formula, data, family, weights, offset)
-    if parsed.group is not None:
-        model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
-    elif group_prior is not None:
-        raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
-    else:
-        model = GLM(parsed, data, family, prior, **given)
+    with showing(progress):
+        with phases("design"):
+            parsed, data = parse_for(formula, data, family, weights, offset)
+        if parsed.group is not None:
+            model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
+        elif group_prior is not None:
+            raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
+        else:
+            model = GLM(parsed, data, family, prior, **given)
     model.seconds["design"] += phases.seconds["design"]
     return answer(model, method, request)
 

@@ -39,7 +39,7 @@ def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path)
 
     What is read is never replaced, and no output by another, also with force.
     """
-    from tallbayes.results.file import check_writable
+    from tallbayes.data.writing import check_writable
 
     given = {name: path for name, path in outputs.items() if path is not None}
     for (name, path), (other, second) in combinations(given.items(), 2):

@@ -1,8 +1,8 @@
 """Four tall data sets: simulated loans and splines, a Portuguese bank's phone calls, flights out of New York.
 
-The loans stand in for Freddie Mac's files, which are behind a registration and which `load_loans` reads; the splines
-are the simulation of Payne and Mallick; the other two are real. Each function returns a pandas frame that is ready for
-a formula: the outcome is 0/1, strings are categoricals.
+The loans of `loans.py` stand in for Freddie Mac's files, which are behind a registration and which `load_loans` reads;
+the splines are the simulation of Payne and Mallick; the other two are real. Each function returns a pandas frame, or
+frames one after the other, ready for a formula: the outcome is 0/1, strings are categoricals.
 """
 
 from __future__ import annotations
@@ -17,88 +17,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallbayes.data.freddie_mac import load_loans, standardise
+from tallbayes.data.freddie_mac import load_loans
+from tallbayes.data.loans import LOAN_ROWS, simulate_loans, simulate_loans_in_pieces
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["load_bank", "load_flights", "load_loans", "simulate_loans", "simulate_mars"]
-
-LOAN_ROWS, FORECLOSURES = 2_297_813, 3_711  # Payne and Mallick's counts
-
-# The truth behind the simulated loans. The intercept follows from the rate of foreclosure.
-LOAN_EFFECTS = {"first_payment": -0.3, "fico": -0.8, "dti": 0.45, "upb": -0.2}
-FIRST_TIME_SHARES = {"no": 0.84, "unknown": 0.04, "yes": 0.12}
-FIRST_TIME_EFFECTS = {"no": 0.0, "unknown": 0.3, "yes": -0.25}
-BANKS = [f"b{number:02d}" for number in range(1, 17)]
-BANK_SHARES = (
-    *(0.28, 0.18, 0.13, 0.1, 0.08, 0.06, 0.05, 0.035),
-    *(0.025, 0.02, 0.015, 0.01, 0.007, 0.0045, 0.0028, 0.0007),
-)
-BANK_EFFECTS = (  # mean 0, sd .49
-    *(-0.14, 0.45, -0.55, 0.2, 0.82, -0.3, 0.05, -0.85),
-    *(0.32, -0.42, 0.62, -0.04, -0.68, 0.12, -0.2, 0.6),
-)
+__all__ = [
+    "LOAN_ROWS",
+    "load_bank",
+    "load_flights",
+    "load_loans",
+    "simulate_loans",
+    "simulate_loans_in_pieces",
+    "simulate_mars",
+]
 
 BANK_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank-additional.zip"
 BANK_MEMBER = "bank-additional/bank-additional-full.csv"
 BANK_FILE = Path(BANK_MEMBER).name
 BANK_SHA256 = "74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8"  # of the CSV, not of the zip
-
-
-def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
-    """Simulate loans like those Freddie Mac bought in 2009 and 2010, of which few were foreclosed.
-
-    The columns are `foreclosed` (0/1), `first_payment`, `fico`, `dti` (debt to income), `upb` (original
-    balance), `first_time` (buyer: no, unknown, yes) and `bank` (b01 to b16, from 28% of rows down to .07%).
-    The four numbers are centred and scaled to mean 0 and sd 1 over these rows (dividing by n; a constant
-    column is 0). The log odds are linear, with LOAN_EFFECTS, FIRST_TIME_EFFECTS and BANK_EFFECTS.
-
-    Whatever the number of rows, 3,711 in 2,297,813 are expected to be foreclosed, 16 in 10,000. A thousand
-    rows may well have none, and small banks may have no rows: take 100,000 or more to fit a model.
-
-    >>> loans = simulate_loans(rows=100_000, seed=1)
-    >>> list(loans.columns)
-    ['foreclosed', 'first_payment', 'fico', 'dti', 'upb', 'first_time', 'bank']
-    >>> bool(loans.fico[loans.foreclosed == 1].mean() < loans.fico.mean())
-    True
-    """
-    import pandas as pd
-    from scipy.optimize import newton
-    from scipy.special import expit
-
-    if rows < 1:
-        raise ValueError(f"rows is {rows}; ask for at least 1 row")
-    rng = np.random.default_rng(seed)
-    correlation = [[1, 0.05, -0.05, 0], [0.05, 1, -0.2, 0.1], [-0.05, -0.2, 1, 0.15], [0, 0.1, 0.15, 1]]
-    month, score, ratio, balance = np.linalg.cholesky(correlation) @ rng.standard_normal((4, rows))
-    raw = {
-        "first_payment": np.floor(24 * expit(1.3 * month - 0.3)),  # months since the first one
-        "fico": np.rint(620 + 200 * expit(0.9 * score + 1.1)),  # a long tail to the left
-        "dti": np.rint(65 * expit(0.6 * ratio - 0.05)),  # percent
-        "upb": np.minimum(np.rint(190 * np.exp(0.55 * balance)), 730),  # $1,000s, up to a limit
-    }
-    numeric = {name: standardise(column) for name, column in raw.items()}
-    first_time = rng.choice(len(FIRST_TIME_SHARES), size=rows, p=list(FIRST_TIME_SHARES.values()))
-    bank = rng.choice(len(BANKS), size=rows, p=BANK_SHARES)
-
-    log_odds = np.take(list(FIRST_TIME_EFFECTS.values()), first_time) + np.take(BANK_EFFECTS, bank)
-    for name, effect in LOAN_EFFECTS.items():
-        log_odds += effect * numeric[name]
-    rate = FORECLOSURES / LOAN_ROWS
-    # Odds are nearly probabilities when the event is rare: a start so close that a few secant steps do.
-    start = np.log(rate / np.exp(log_odds).mean())
-    intercept = newton(lambda a: np.log(expit(a + log_odds).mean() / rate), start)
-    foreclosed = rng.random(rows) < expit(intercept + log_odds)
-
-    return pd.DataFrame(
-        {
-            "foreclosed": foreclosed.astype(np.int8),
-            **numeric,
-            "first_time": pd.Categorical.from_codes(first_time, pd.Index(list(FIRST_TIME_SHARES))),
-            "bank": pd.Categorical.from_codes(bank, pd.Index(BANKS)),
-        }
-    )
 
 
 def simulate_mars(rows: int = 1_000_000, seed: int = 0) -> DataFrame:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import functions
+from tallbayes.data.tally import Where, row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,17 +25,30 @@ class Design(NamedTuple):
     array: NDArray[np.float64]
     transforms: dict[str, Any]
     categories: dict[str, list[Any]]
+    structure: Sequence[Any]  # which factors are behind the columns
 
 
-def materialise(side: Any, frame: pd.DataFrame, transforms: dict[str, Any], categories: dict[str, list[Any]]) -> Design:
-    """Let formulaic build the columns of one side, from the given state or, if there is none, learning it."""
+def materialise(
+    side: Any,
+    frame: pd.DataFrame,
+    transforms: dict[str, Any],
+    categories: dict[str, list[Any]],
+    refuse: Callable[[str, pd.Series[Any], Sequence[Any]], None] | None = None,
+    structure: Sequence[Any] | None = None,
+) -> Design:
+    """Let formulaic build the columns of one side, from the given state or, if there is none, learning it.
+
+    `refuse` raises ValueError if a C(...) has values outside its levels. `structure` are terms of a design that was
+    built before: only these are built.
+    """
     import pandas as pd
-    from formulaic import ModelSpec
+    from formulaic import ModelSpec, SimpleFormula
     from formulaic.errors import DataMismatchWarning, FormulaicError
     from formulaic.parser.types import Factor
 
     spec = ModelSpec(
-        side,
+        side if structure is None else SimpleFormula([term.term for term in structure], _ordering="none"),
+        structure=structure,
         na_action="ignore",
         output="pandas",
         transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
@@ -44,10 +58,14 @@ def materialise(side: Any, frame: pd.DataFrame, transforms: dict[str, Any], cate
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels
+            warnings.filterwarnings("ignore", "Constructing a Categorical with a dtype")  # levels without a row here
             matrix = materializer.get_model_matrix(spec)
     except DataMismatchWarning as error:
         for name, known in categories.items():
-            refuse_unseen(repr(name), pd.Series(materializer.factor_cache[name].values.__wrapped__), known)
+            if name not in materializer.factor_cache:
+                continue
+            values = pd.Series(materializer.factor_cache[name].values.__wrapped__)
+            (refuse or refuse_unseen)(repr(name), values, known)
         raise ValueError(f"levels=... leaves out levels: {plain(error).split('. They')[0]}") from error
     except FormulaicError as error:
         raise ValueError(plain(error)) from error
@@ -60,23 +78,37 @@ def materialise(side: Any, frame: pd.DataFrame, transforms: dict[str, Any], cate
     array = np.empty((len(names), len(frame)))
     for i in range(len(names)):
         array[i] = matrix.iloc[:, i].to_numpy()
-    return Design(names, array, spec.transform_state, learned)
+    return Design(names, array, spec.transform_state, learned, spec.structure)
 
 
-def refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any]) -> None:
+def one_column(what: str, text: str, side: Any, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:
+    """An expression that must give one number for each row, as a design of one column."""
+    design = materialise(side, frame, transforms, {})
+    if design.categories or len(design.names) != 1:
+        raise ValueError(f"the {what} {text} must give one number for each row, not text or several columns")
+    return design
+
+
+def refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any], where: Where = row) -> None:
     """Raise ValueError if there are levels that are not known."""
-    levels = values.cat.categories if values.dtype == "category" else values.unique()
-    unseen = [level for level in levels.tolist() if level not in known]
-    if unseen:
-        shown = ", ".join(repr(level) for level in unseen[:5]) + (", ..." if len(unseen) > 5 else "")
-        first = values.isin(unseen).argmax()
+    if found := unseen(values, known):
         raise ValueError(
-            f"{what} has levels never seen when the formula was learned: {shown} (first at row {first}); "
+            f"{what} has levels never seen when the formula was learned: {found[0]} (first at {where(found[1])}); "
             "drop those rows, or learn from data that has them"
         )
 
 
-def require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
+def unseen(values: pd.Series[Any], known: Sequence[Any]) -> tuple[str, int] | None:
+    """Levels that are not known, in words, and the first row that has one; None if all are known."""
+    levels = values.cat.categories if values.dtype == "category" else values.unique()
+    others = [level for level in levels.tolist() if level not in known]
+    if not others:
+        return None
+    shown = ", ".join(repr(level) for level in others[:5]) + (", ..." if len(others) > 5 else "")
+    return shown, int(values.isin(others).argmax())
+
+
+def require_finite(X: NDArray[np.float64], names: Sequence[str], where: Where = row) -> None:
     """Raise ValueError if a column has a value that is not finite."""
     for name, values in zip(names, X, strict=True):
         finite = np.isfinite(values)
@@ -84,7 +116,7 @@ def require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
             first = int(finite.argmin())
             raise ValueError(
                 f"{name!r} is not finite in {np.count_nonzero(~finite)} of {len(values)} rows "
-                f"(first at row {first}: {values[first]}); change the term or drop those rows"
+                f"(first at {where(first)}: {values[first]}); change the term or drop those rows"
             )
 
 

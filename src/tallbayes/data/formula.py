@@ -12,29 +12,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import functions, group_term, outcome, wildcard
-from tallbayes.data.design import Design, materialise, refuse_unseen, require_finite
+from tallbayes.data import group_term, wildcard
+from tallbayes.data.design import materialise, one_column, refuse_unseen, require_finite
 from tallbayes.data.frames import check, read
-from tallbayes.data.parsed import Extra, Parsed, parse
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tallbayes.data.kinds import Levels
+from tallbayes.data.parsed import Parsed, parse
+from tallbayes.data.tally import Where, row
 
 FORMAT_VERSION = 2
 READABLE = (1, 2)  # format 1 knew no events, offsets and columns left out
 MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text, or a group
-
-
-class Levels(NamedTuple):
-    """The levels of a text column, and whether their order means something."""
-
-    values: list[Any]
-    ordered: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +90,7 @@ class Formula:
     def parse_for(cls, text: str, data: Any, others: Iterable[str] = ()) -> tuple[Parsed, Any]:
         """Parse a formula for data, whose columns its '.' stands for, except `others` that have a part already.
 
-        Gives the data back too: loaded, where that was needed to know the columns.
+        Gives the data back too: opened, where that was needed to know the columns.
 
         >>> Formula.parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "days": [1, 9]}, others=["days"])[0].text
         'y ~ x'
@@ -111,44 +104,18 @@ class Formula:
     ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
         """Learn a formula from data and return it with its design X, of shape (p, n), and the outcome y.
 
-        `data` is anything that `tallbayes.data.frames.read` takes; `outcome` is what counts as 1, if 0 and 1 are not
+        `data` is anything that `tallbayes.data.sources` can open; `outcome` is what counts as 1, if 0 and 1 are not
         what the outcome's column holds.
 
         >>> formula, X, y = Formula.learn("y ~ 0 + x", {"y": ["yes", "no"], "x": [2, 3]})
         >>> X, y, formula.event
         (array([[2., 3.]]), array([1., 0.]), 'yes')
         """
+        from tallbayes.data.learning import learn  # here, since learning makes formulas
+
         parsed, data = cls.parse_for(text, data)
-        frame = check(read(data, parsed.columns, parsed.dates))
-        return cls.learn_checked(parsed, frame, outcome)
-
-    @classmethod
-    def learn_checked(
-        cls, parsed: Parsed, frame: pd.DataFrame, outcome: Any = None, binary: bool = True
-    ) -> tuple[Formula, NDArray[np.float64], NDArray[np.float64]]:
-        """Learn a parsed formula from a frame that `tallbayes.data.frames` has read and checked.
-
-        An outcome that is `binary` may be text.
-        """
-        functions.refuse_shadowed(parsed.functions, map(str, frame))
-        y, event = _outcome(parsed, frame, outcome, binary)
-        levels = {
-            name: Levels(frame[name].cat.categories.tolist(), bool(frame[name].cat.ordered))
-            for name in parsed.predictors
-            if frame[name].dtype == "category"
-        }
-        for name, (values, _) in levels.items():
-            if len(values) > MAX_LEVELS:
-                raise ValueError(
-                    f"column {name!r} is text with {len(values)} levels, such as {values[0]!r} and "
-                    f"{values[-1]!r}; make it a number if it is one, merge rare levels, or write it as a group: "
-                    f"(1 | {name})"
-                )
-        names, X, transforms, categories = materialise(parsed.right, frame, {}, {})
-        group_levels = group_term.learn_levels(parsed.group, frame[parsed.group]) if parsed.group else ()
-        require_finite(X, names)
-        added = _extra("offset", parsed.offset, frame, {}).transforms if parsed.offset else {}
-        return cls(parsed, names, levels, transforms, categories, group_levels, event, added), X, y
+        learned = learn(parsed, data, outcome)
+        return learned.formula, *learned.arrays()
 
     def without(self, names: Iterable[str]) -> Formula:
         """The formula that leaves some columns out of its design.
@@ -162,8 +129,8 @@ class Formula:
         kept = tuple(name for name in self.coefficients if name not in gone)
         return replace(self, coefficients=kept, left_out=(*self.left_out, *gone))
 
-    def apply(self, data: Any) -> NDArray[np.float64]:
-        """Build the design of new rows; the outcome and the groups are not needed.
+    def apply(self, data: Any, where: Where = row) -> NDArray[np.float64]:
+        """Build the design of new rows; the outcome and the groups are not needed. Messages name rows by `where`.
 
         >>> formula, X, y = Formula.learn("y ~ center(x)", {"y": [0, 1], "x": [1, 3]})
         >>> formula.apply({"x": [10]})
@@ -176,20 +143,21 @@ class Formula:
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
-                refuse_unseen(f"column {name!r}", column, known)
+                refuse_unseen(f"column {name!r}", column, known, where)
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category":
                 raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned")
-        design = materialise(self.parsed.right, frame, self.transforms, self.categories)
+        refuse = partial(refuse_unseen, where=where)
+        design = materialise(self.parsed.right, frame, self.transforms, self.categories, refuse)
         kept = [place for place, name in enumerate(design.names) if name not in self.left_out]
         names = tuple(design.names[place] for place in kept)
         if names != self.coefficients:
             raise ValueError(f"the design has columns {names}, but learned were {self.coefficients}")
         X = design.array[kept] if self.left_out else design.array
-        require_finite(X, names)
+        require_finite(X, names, where)
         return X
 
-    def offset(self, data: Any) -> NDArray[np.float64]:
+    def offset(self, data: Any, where: Where = row) -> NDArray[np.float64]:
         """What the offset() terms add to the linear predictor of each new row, an array without axes if there are none.
 
         >>> formula, X, y = Formula.learn("y ~ 1 + offset(2 * x)", {"y": [0, 1], "x": [1, 3]})
@@ -198,18 +166,10 @@ class Formula:
         """
         if self.parsed.offset is None:
             return np.array(0.0)
-        return self.offset_checked(check(read(data, self.parsed.offset.columns, self.parsed.dates)))
-
-    def offset_checked(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """What the offset() terms add, from a frame that `tallbayes.data.frames` has read and checked."""
-        assert self.parsed.offset is not None
-        values: NDArray[np.float64] = _extra("offset", self.parsed.offset, frame, self.offset_transforms).array[0]
-        return values
-
-    def trials_checked(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """The trials of p(successes, trials) or cbind(successes, failures), from a frame that was read and checked."""
-        assert self.parsed.trials is not None
-        values: NDArray[np.float64] = _extra("number of trials", self.parsed.trials, frame, {}).array[0]
+        frame = check(read(data, self.parsed.offset.columns, self.parsed.dates))
+        design = one_column("offset", self.parsed.offset.text, self.parsed.offset.side, frame, self.offset_transforms)
+        require_finite(design.array, design.names, where)
+        values: NDArray[np.float64] = design.array[0]
         return values
 
     def group_codes(self, data: Any) -> NDArray[np.intp]:
@@ -221,11 +181,7 @@ class Formula:
         """
         if self.group is None:
             raise ValueError(f"the formula {self.text!r} has no group term such as (1 | g)")
-        return self.group_codes_checked(check(read(data, [self.group])))
-
-    def group_codes_checked(self, frame: pd.DataFrame) -> NDArray[np.intp]:
-        """Index of each row's group, from a frame that `tallbayes.data.frames` has read and checked."""
-        assert self.group is not None
+        frame = check(read(data, [self.group]))
         return group_term.match_levels(self.group, frame[self.group], self.group_levels)
 
     def to_json(self) -> str:
@@ -273,35 +229,6 @@ class Formula:
             _unpack(saved.get("offset_transforms", {"dict": []})),
             tuple(saved.get("left_out", ())),
         )
-
-
-def _outcome(parsed: Parsed, frame: pd.DataFrame, given: Any, binary: bool) -> tuple[NDArray[np.float64], Any]:
-    """The outcome, and what of its column counts as 1 if that had to be said."""
-    column, name = parsed.outcome_column, parsed.outcome
-    if given is not None and (column is None or parsed.trials is not None):
-        raise ValueError(
-            f"outcome={given!r} says which value of a column counts as 1, but the left side {name!r} is no plain "
-            "column; write the column's name there, or leave outcome= out"
-        )
-    if column is not None and binary and parsed.trials is None:
-        return outcome.coded(column, frame[column], given)
-    text = column is not None and frame[column].dtype == "category"
-    design = None if text else materialise(parsed.left, frame, {}, {})
-    if design is None or design.categories:
-        raise ValueError(f"the outcome {name!r} is text; make it a number")
-    if len(design.names) != 1:
-        raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
-    require_finite(design.array, design.names)
-    return design.array[0], None
-
-
-def _extra(what: str, extra: Extra, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:
-    """One number for each row, as a design of one column."""
-    design = materialise(extra.side, frame, transforms, {})
-    if design.categories or len(design.names) != 1:
-        raise ValueError(f"the {what} {extra.text} must give one number for each row, not text or several columns")
-    require_finite(design.array, design.names)
-    return design
 
 
 def _pack(value: Any) -> Any:

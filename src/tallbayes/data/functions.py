@@ -28,7 +28,7 @@ class Arguments(NamedTuple):
 
 _CUBIC = Arguments(6, ("df", "knots", "lower_bound", "upper_bound", "constraints", "extrapolation"))
 
-# Of formulaic. Those with a memory learn something from the data, such as a mean, and apply it to new rows.
+# Of formulaic. Those with a memory learn something from the data, such as a mean, and apply it to new rows; Q has none.
 WITH_MEMORY = {
     "bs": Arguments(8, ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation")),
     "cc": _CUBIC,
@@ -123,7 +123,7 @@ def check(expression: str) -> Used:
     Traceback (most recent call last):
     ValueError: the formula calls "__import__('os').system", which is not among the functions it can call: abs, ...
     """
-    node, quoted = _tree(expression)
+    node, quoted = tree(expression)
     checked = _Check(quoted)
     checked.expression(node)
     columns = dict.fromkeys([*checked.columns, *checked.dates])
@@ -137,15 +137,15 @@ def arguments(expression: str, names: Iterable[str]) -> tuple[str, list[str]] | 
     >>> arguments("cbind(`not paid`, log(x))", ["p", "cbind"])
     ('cbind', ['`not paid`', 'log(x)'])
     """
-    node, quoted = _tree(expression)
+    node, quoted = tree(expression)
     match node:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in names:
             return name, [_Check(quoted).shown(one) for one in args]
     return None
 
 
-def _tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
-    """An expression as Python sees it, and names in backticks, by the plain name that stands for them."""
+def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
+    """An expression as Python sees it, and names in backticks, by the plain name that stands for them; not checked."""
     from formulaic.utils.code import sanitize_variable_names
 
     quoted: dict[str, str] = {}

@@ -64,14 +64,12 @@ def _refuse_name(group: str) -> None:
         raise ValueError(f"the group column's name {group!r} {why}; rename the column")
 
 
-def learn_levels(name: str, column: pd.Series[Any]) -> tuple[Any, ...]:
-    """The levels of a group column that `tallbayes.data.frames` has read and checked, as plain Python values.
+def at_least_two(name: str, levels: Sequence[Any]) -> tuple[Any, ...]:
+    """The levels of a group column, if there are several.
 
-    >>> import pandas as pd
-    >>> learn_levels("bank", pd.Series([30, 7, 30]))
+    >>> at_least_two("bank", [7, 30])
     (7, 30)
     """
-    levels = (column.cat.categories if column.dtype == "category" else np.sort(column.unique())).tolist()
     if len(levels) < 2:
         raise ValueError(
             f"the group column {name!r} has only one level, {levels[0]!r}, whose effect cannot be told from the "

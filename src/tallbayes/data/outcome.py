@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.kinds import Distinct, Kind
 from tallbayes.data.summand import quoted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -22,41 +20,64 @@ OBVIOUS = {
 SHOWN = 6  # levels in a message
 
 
-def coded(name: str, column: pd.Series[Any], given: Any = None) -> tuple[Array, Any]:
-    """Outcomes as 0 and 1, and which value of the column counts as 1, None where it had 0 and 1 already.
+def event(name: str, kind: Kind, numbers: Distinct, given: Any = None) -> Any:
+    """Which value of the outcome's column counts as 1, None where it has 0 and 1 already.
 
     `given` is the value that counts as 1, against all others; without it, of two levels of text the obvious one, or
-    else the second.
+    else the second. `numbers` are those of a column that is no text.
 
-    >>> import pandas as pd
-    >>> coded("y", pd.Series(["no", "yes"], dtype="category"))
-    (array([0., 1.]), 'yes')
-    >>> coded("y", pd.Series([1, 2]), 2)
-    (array([0., 1.]), 2)
+    >>> from tallbayes.data.kinds import Levels
+    >>> event("y", Kind(Levels(["no", "yes"], False), False), Distinct())
+    'yes'
     """
-    if column.dtype == "category":
-        levels = column.cat.categories.tolist()
-        place = _default(name, levels) if given is None else _given(name, levels, given)
-        return (column.cat.codes.to_numpy() == place).astype(float), levels[place]
-    y = column.to_numpy(dtype=float)
+    if kind.levels is not None:
+        levels = kind.levels.values
+        return levels[_default(name, levels) if given is None else _given(name, levels, given)]
     if given is None:
-        _refuse_two_numbers(name, y)
-        return y, None
-    found = y == _number(given)
-    if not found.any():
-        levels = [int(value) if value == int(value) else value for value in np.unique(y).tolist()]
-        raise ValueError(f"outcome={given!r} never occurs: the outcome {name!r} is {_list(levels, 'or')}")
-    value = _number(given)
-    return found.astype(float), int(value) if value == int(value) else value
+        _refuse_two_numbers(name, numbers)
+        return None
+    if not numbers.found:
+        seen, more = [_whole(one) for one in numbers.values().tolist()], numbers.more
+        raise ValueError(f"outcome={given!r} never occurs: the outcome {name!r} is {_list(seen, 'or', more)}")
+    return _whole(number(given))
 
 
-def said(name: str, value: Any, y: Array) -> str:
-    """What counted as 1, and in how many rows.
+def coded(values: NDArray[Any], kind: Kind, event: Any) -> Array:
+    """The values of the outcome's column, or the numbers of their levels if it is text, as 0 and 1.
 
-    >>> said("y", "yes", np.array([0.0, 1.0, 1.0]))
+    >>> coded(np.array([1, 2]), Kind(None, True), 2), coded(np.array([1, 0]), Kind(None, True), None)
+    (array([0., 1.]), array([1., 0.]))
+    """
+    if kind.levels is not None:
+        values, event = values == kind.levels.values.index(event), None
+    return np.asarray(values if event is None else values == event, dtype=float)
+
+
+def number(given: Any) -> float:
+    """The number that was given, NaN if it is none.
+
+    >>> number("2"), number("False"), number("yes")
+    (2.0, 0.0, nan)
+    """
+    if isinstance(given, str) and given.strip().casefold() in ("true", "false"):
+        return float(given.strip().casefold() == "true")
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return float("nan")  # which equals nothing
+
+
+def _whole(value: float) -> float:
+    return int(value) if value == int(value) else value
+
+
+def said(name: str, value: Any, ones: int, rows: int) -> str:
+    """What counted as 1, and in how many rows; nothing where that did not have to be said.
+
+    >>> said("y", "yes", 2, 3)
     "y = 1 where it is 'yes': 2 of 3 rows"
     """
-    return f"{name} = 1 where it is {value!r}: {np.count_nonzero(y):,} of {y.size:,} rows"
+    return "" if value is None else f"{name} = 1 where it is {value!r}: {ones:,} of {rows:,} rows"
 
 
 def _default(name: str, levels: list[Any]) -> int:
@@ -79,21 +100,13 @@ def _given(name: str, levels: list[Any], given: Any) -> int:
     raise ValueError(f"outcome={given!r} never occurs: the outcome {name!r} is {_list(levels, 'or')}")
 
 
-def _number(given: Any) -> float:
-    if isinstance(given, str) and given.strip().casefold() in ("true", "false"):
-        return float(given.strip().casefold() == "true")
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        return float("nan")  # which equals nothing
-
-
-def _refuse_two_numbers(name: str, y: Array) -> None:
-    low, high = y.min(), y.max()
-    if (low, high) != (0, 1) and low < high and ((y == low) | (y == high)).all():
+def _refuse_two_numbers(name: str, numbers: Distinct) -> None:
+    values = numbers.values().tolist()
+    if len(values) == 2 and values != [0, 1]:
+        low, high = values
         raise ValueError(
             f"outcome {name!r} must be 0 or 1, but is {low:g} or {high:g}; say which counts as 1, for example "
-            f"{spellings(name, int(high) if high == int(high) else float(high))}"
+            f"{spellings(name, _whole(high))}"
         )
 
 
@@ -103,10 +116,10 @@ def spellings(name: str, value: Any) -> str:
     return f"outcome={shown}, or in the formula: I({quoted(name)} == {value!r}) ~ ..."
 
 
-def _list(levels: list[Any], joint: str) -> str:
-    """The first few levels in words."""
+def _list(levels: list[Any], joint: str, more: bool = False) -> str:
+    """The first few levels in words; there may be more than these."""
     if len(levels) == 1:
         return repr(levels[0])
     if len(levels) > SHOWN:
-        return f"{', '.join(map(repr, levels[:SHOWN]))}, ... ({len(levels)} in all)"
+        return f"{', '.join(map(repr, levels[:SHOWN]))}, ... ({len(levels)}{' or more' if more else ' in all'})"
     return f"{', '.join(map(repr, levels[:-1]))} {joint} {levels[-1]!r}"

@@ -6,9 +6,10 @@ import glob
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ from tallbayes.data.formats import ENDINGS, File, kind_of, recognise
 STANDARD_INPUT = "-"
 HIDDEN = (".", "_")  # how the names of files begin that are no data, such as _SUCCESS
 MISSING = "__HIVE_DEFAULT_PARTITION__"  # the name of a folder whose rows lack the key
+MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "modified", "created")
 PACKAGES = {  # that fsspec needs besides itself
     **dict.fromkeys(("http", "https"), "aiohttp"),
     **dict.fromkeys(("s3", "s3a"), "s3fs"),
@@ -57,27 +59,33 @@ def _standard_input() -> File:
 def _local(path: str) -> list[File]:
     import pyarrow as pa
 
-    def opener(file: str) -> Callable[[], Any]:
-        return lambda: pa.OSFile(file)
+    def found(file: str, kind: tuple[str, str | None], keys: Mapping[str, str | None] = MappingProxyType({})) -> File:
+        return File(repr(file), lambda: pa.OSFile(file), *kind, keys, lambda: _stamp(file), lambda: pa.memory_map(file))
 
     if os.path.isdir(path):
-        named = ((os.path.join(path, file), kind, keys) for file, kind, keys in _data_files(path, _below(path)))
-        return [File(repr(file), opener(file), *kind, keys) for file, kind, keys in named]
-    files = [path]
+        below = _data_files(path, _below(path))
+        return [found(os.path.join(path, file), kind, keys) for file, kind, keys in below]
+    paths = [path]
     if glob.has_magic(path) and not os.path.exists(path):
-        files = sorted(glob.glob(path, recursive=True))
-    if not files:
+        paths = sorted(glob.glob(path, recursive=True))
+    if not paths:
         raise FileNotFoundError(f"no file matches {path!r}")
-    found = []
-    for file in files:
+    files = []
+    for file in paths:
         if not os.path.exists(file):
             raise FileNotFoundError(f"no such file: {file!r}")
         if os.path.isdir(file):
             raise ValueError(_is_folder(file))
         if (kind := kind_of(file)) is None:
             raise ValueError(f"{file!r} is neither CSV nor Parquet nor Arrow: its name must end in {_endings()}")
-        found.append(File(repr(file), opener(file), *kind))
-    return found
+        files.append(found(file, kind))
+    return files
+
+
+def _stamp(file: str) -> list[Any]:
+    """What changes when a file does: its size and time of change, after its place."""
+    about = os.stat(file)
+    return [os.path.abspath(file), about.st_size, about.st_mtime_ns]
 
 
 def _remote(path: str) -> list[File]:
@@ -96,8 +104,16 @@ def _remote(path: str) -> list[File]:
 
         return start
 
-    def name(file: str) -> str:
-        return repr(str(system.unstrip_protocol(file)))
+    def found(file: str, kind: tuple[str, str | None], keys: Mapping[str, str | None] = MappingProxyType({})) -> File:
+        address = str(system.unstrip_protocol(file))
+
+        def stamp() -> list[Any] | None:
+            with _in_words(path):
+                about = {} if web else system.info(file)
+            marks = [str(about[mark]) for mark in MARKS if about.get(mark) is not None]
+            return [address, about.get("size"), marks[0]] if marks else None
+
+        return File(repr(address), opener(file), *kind, keys, stamp)
 
     with _in_words(path):
         if "*" in place:
@@ -108,14 +124,13 @@ def _remote(path: str) -> list[File]:
             files = sorted(matches)
         elif not web and system.isdir(place):
             below = [file[len(place) :].lstrip("/") for file in system.find(place)]
-            named = ((f"{place}/{file}", kind, keys) for file, kind, keys in _data_files(path, below))
-            return [File(name(file), opener(file), *kind, keys) for file, kind, keys in named]
+            return [found(f"{place}/{file}", kind, keys) for file, kind, keys in _data_files(path, below)]
         else:
             files = [place]
     if not files:
         raise FileNotFoundError(f"no file matches {path!r}")
     kinds = [kind_of(file.partition("?")[0] if web else file) or recognise(opener(file)) for file in files]
-    return [File(name(file), opener(file), *kind) for file, kind in zip(files, kinds, strict=True)]
+    return [found(file, kind) for file, kind in zip(files, kinds, strict=True)]
 
 
 def _below(folder: str) -> Iterator[str]:

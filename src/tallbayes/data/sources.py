@@ -1,22 +1,26 @@
-"""Any input is opened: it tells its columns, and loads those that are asked for.
+"""Any input is opened: it becomes a source, which tells its columns and gives the rows of those that are asked for.
 
-That is pandas, polars (eager or lazy), pyarrow, other frames that narwhals knows, a dict of arrays, or a path: of one
-file, a pattern or folder of files, an address such as s3://bucket/loans, or "-" for standard input. Files are CSV,
-Parquet or Arrow (Feather); several of them are one below the other in the order of their names.
+That is pandas, polars (eager or lazy), pyarrow (a table or a data set), a DuckDB relation, other frames that narwhals
+knows, a dict of arrays, `scan`, or a path: of one file, a pattern or folder of files, an address such as
+s3://bucket/loans, or "-" for standard input. Files are CSV, Parquet or Arrow (Feather); several of them are one below
+the other in the order of their names.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallbayes.data.formats import File, Source, open_file
-from tallbayes.data.paths import STANDARD_INPUT, files_of
+from tallbayes.data.arrow_datasets import open_dataset
+from tallbayes.data.files import open_path
+from tallbayes.data.names import listed
+from tallbayes.data.paths import STANDARD_INPUT
+from tallbayes.data.pieces import Piece, Source, sliced
+from tallbayes.data.queries import open_lazy_frame, open_relation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,14 +35,19 @@ def open_source(data: Any) -> Source:
     """
     if isinstance(data, Source):
         return data
+    if isinstance(data, Iterator):
+        raise ValueError(
+            f"data of type {type(data).__name__} can be read only once, and the data are read several times; give "
+            "tb.scan(function), where the function returns a new iterator of frames each time"
+        )
     if isinstance(data, str | os.PathLike):
-        source = _open_path(os.fspath(data))
+        source = open_path(os.fspath(data))
     elif isinstance(data, Mapping):
         source = _open_mapping(data)
     else:
         source = _open_frame(data)
     if repeated := [name for name, count in Counter(source.names).items() if count > 1]:
-        raise ValueError(f"duplicate column names: {_quote(repeated)}; rename them first")
+        raise ValueError(f"duplicate column names: {listed(repeated)}; rename them first")
     return source
 
 
@@ -60,47 +69,48 @@ def rereadable(data: Any) -> Any:
     return open_source(data) if isinstance(data, str) and data == STANDARD_INPUT else data
 
 
-def require(wanted: Sequence[str], names: Sequence[str], where: str = "the data") -> None:
-    """Raise ValueError if some of `wanted` is not among `names`, with the closest names on offer.
-
-    >>> require(["fcio"], ["y", "fico"])
-    Traceback (most recent call last):
-    ValueError: no column 'fcio' in the data; did you mean 'fico'?
-    """
-    if missing := [name for name in wanted if name not in names]:
-        close = {match: None for name in missing for match in difflib.get_close_matches(name, names)}
-        hint = f"did you mean {_quote(list(close))}?" if close else f"it has {_quote(names)}"
-        raise ValueError(f"no column {_quote(missing)} in {where}; {hint}")
-
-
-def _quote(names: Sequence[object], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + more
-
-
 def _open_frame(data: Any) -> Source:
     import narwhals as nw
+    import pyarrow as pa
 
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
         names = [str(name) for name in data.columns]
-        return Source(names, lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
-    if nw.dependencies.is_pyarrow_table(data):
-        return Source(data.column_names, lambda wanted: {name: data[name] for name in wanted})
+        return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        return _held(table.column_names, table.num_rows, lambda wanted: {name: table[name] for name in wanted})
+    if nw.dependencies.is_polars_lazyframe(data):
+        return open_lazy_frame(data)
+    kind = type(data).__module__.partition(".")[0].lstrip("_")
+    if kind == "duckdb" and hasattr(data, "columns"):
+        return open_relation(data)
+    if kind == "pyarrow" and hasattr(data, "get_fragments"):
+        return open_dataset(data)
     try:
         frame = nw.from_native(data)
     except TypeError as error:
         raise TypeError(
             f"cannot read data of type {type(data).__name__}; give a data frame (pandas, polars, pyarrow), "
-            "a dict of arrays, or a path to CSV, Parquet or Arrow files"
+            "a dict of arrays, a path to CSV, Parquet or Arrow files, or tb.scan(function)"
         ) from error
 
-    def load(wanted: list[str]) -> dict[str, Any]:
+    def load(wanted: Sequence[str]) -> dict[str, Any]:
         needed = frame.select(wanted)
         table = (needed.collect() if isinstance(needed, nw.LazyFrame) else needed).to_arrow()
         return dict(zip(wanted, table.columns, strict=True))
 
-    return Source(frame.collect_schema().names(), load)
+    source = _held(frame.collect_schema().names(), None, load)
+    return source._replace(held=False) if isinstance(frame, nw.LazyFrame) else source._replace(rows=len(frame))
+
+
+def _held(names: list[str], rows: int | None, load: Callable[[Sequence[str]], dict[str, Any]]) -> Source:
+    """Data in memory."""
+
+    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
+        return sliced(load, wanted or names[:1])
+
+    return Source(names, rows, True, load, pieces)
 
 
 def _open_mapping(data: Mapping[Any, Any]) -> Source:
@@ -113,7 +123,7 @@ def _open_mapping(data: Mapping[Any, Any]) -> Source:
             raise ValueError(f"column {name!r} has {values.ndim} dimensions; each column must have one")
         return pd.Series(values, copy=False)
 
-    def load(wanted: list[str]) -> dict[str, Any]:
+    def load(wanted: Sequence[str]) -> dict[str, Any]:
         columns = {name: column(name) for name in wanted}
         lengths = {name: len(values) for name, values in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -121,58 +131,5 @@ def _open_mapping(data: Mapping[Any, Any]) -> Source:
             raise ValueError(f"columns of unequal length: {shown}")
         return columns
 
-    return Source(list(data), load)
-
-
-def _open_path(path: str) -> Source:
-    """All files that a path means, one below the other."""
-    import pyarrow as pa
-
-    files = files_of(path)
-    types = _key_types(files)
-    sources = {file.name: _with_keys(file, types) for file in files}
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        for name, source in sources.items():
-            require(wanted, source.names, name)
-        tables = [pa.table(source.load(wanted)) for source in sources.values()]
-        try:
-            table = pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(f"the files {path!r} disagree on the type of a column: {error}") from error
-        return dict(zip(wanted, table.columns, strict=True))
-
-    return Source(sources[files[0].name].names, load)
-
-
-def _with_keys(file: File, types: Mapping[str, Any]) -> Source:
-    """The columns of a file, and those that its folders name; of two with the same name the file's own."""
-    import pyarrow as pa
-
-    source = open_file(file)
-    keys = {key: value for key, value in file.keys.items() if key not in source.names}
-    if not keys:
-        return source
-
-    def load(wanted: list[str]) -> dict[str, Any]:
-        own = [name for name in wanted if name not in keys] or source.names[:1]  # the number of rows is needed
-        columns = source.load(own)
-        rows = len(columns[own[0]])
-        for key in keys.keys() & set(wanted):
-            value = pa.scalar(keys[key]).cast(types[key])
-            columns[key] = pa.chunked_array([pa.repeat(value, rows)])
-        return {name: columns[name] for name in wanted}
-
-    return Source([*source.names, *keys], load)
-
-
-def _key_types(files: Sequence[File]) -> dict[str, Any]:
-    """Of each key that folders are named after, whether its values are whole numbers or text."""
-    import pyarrow as pa
-
-    whole: dict[str, bool] = {}
-    for file in files:
-        for key, value in file.keys.items():
-            digits = value is None or (value.isascii() and value.removeprefix("-").isdigit())
-            whole[key] = whole.get(key, True) and digits
-    return {key: pa.int64() if numbers else pa.string() for key, numbers in whole.items()}
+    lengths = {len(values) if isinstance(values, Sized) else None for values in data.values()}
+    return _held(list(data), lengths.pop() if len(lengths) == 1 else None, load)

@@ -11,7 +11,7 @@ from tallbayes.data.summand import operator, python, quoted, right_side
 
 
 def expand(text: str, data: Any, others: Iterable[str] = ()) -> tuple[str, Any]:
-    """The formula with names for its '.', and the data, loaded if they were not, so that files are read once.
+    """The formula with names for its '.', and the data, opened if they were not.
 
     The '.' leaves out the columns of the outcome, the group, offset() terms, and `others`. A column of dates enters
     as days(column).

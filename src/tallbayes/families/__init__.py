@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.tally import Where, row
+from tallbayes.families.checks import Check, Counts, Successes, ZerosAndOnes
 from tallbayes.families.cloglog import Cloglog
 from tallbayes.families.logit import Logit
 from tallbayes.families.poisson import Log
@@ -45,16 +47,9 @@ class Bernoulli:
         """The log-likelihood of a row."""
         return LINKS[self.link]()
 
-    def check(self, y: Array, name: str) -> None:
-        """Refuse outcomes that this family cannot have."""
-        wrong = (y != 0) & (y != 1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"outcome {name!r} must be 0 or 1, but {int(wrong.sum())} rows are not (first at row {row}: "
-                f"{y[row]:g}); recode it, for example ({name} > 0), or choose another family"
-            )
-        _check_varied(y, name)
+    def checking(self, name: str) -> Check:
+        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        return ZerosAndOnes(name)
 
     def mean(self, eta: Array) -> Array:
         """Expected outcome."""
@@ -94,18 +89,9 @@ class Binomial:
         """The log-likelihood of a trial."""
         return LINKS[self.link]()
 
-    def check(self, y: Array, name: str, trials: Array) -> None:
-        """Refuse outcomes that this family cannot have."""
-        _check_counts(y, name)
-        _check_counts(trials, str(self.trials))
-        if (y > trials).any():
-            row = int(np.argmax(y > trials))
-            raise ValueError(
-                f"outcome {name!r} counts {y[row]:g} successes in row {row}, which had only {trials[row]:g} trials "
-                f"({self.trials!r})"
-            )
-        if not y.any() or (y == trials).all():
-            raise ValueError(f"outcome {name!r} has {'only' if y.any() else 'no'} successes; a regression needs both")
+    def checking(self, name: str) -> Check:
+        """What looks at numbers of successes, and refuses those that this family cannot have."""
+        return Successes(name, str(self.trials))
 
     def mean(self, eta: Array) -> Array:
         """Expected share of successes."""
@@ -140,18 +126,18 @@ class Poisson:
         """The log-likelihood of a row."""
         return Log()
 
-    def check(self, y: Array, name: str) -> None:
-        """Refuse outcomes that this family cannot have."""
-        _check_counts(y, name)
-        if not y.any():
-            raise ValueError(f"outcome {name!r} is 0 in every row; a regression needs some counts above 0")
+    def checking(self, name: str) -> Check:
+        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        return Counts(name)
 
-    def log_exposure(self, exposure: Array) -> Array:
+    def log_exposure(self, exposure: Array, where: Where = row) -> Array:
         """What the exposure adds to eta; refuse what is not positive."""
         wrong = ~(exposure > 0)
         if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(f"exposure {self.exposure!r} must be positive, but is {exposure[row]:g} in row {row}")
+            first = int(np.argmax(wrong))
+            raise ValueError(
+                f"exposure {self.exposure!r} must be positive, but is {exposure[first]:g} in {where(first)}"
+            )
         return np.log(exposure)
 
     def mean(self, eta: Array) -> Array:
@@ -213,6 +199,18 @@ def with_trials(family: Family, trials: str | None) -> Family:
     return Binomial(trials, family.link)
 
 
+def check(family: Family, y: Array, name: str, trials: Array | None = None) -> None:
+    """Refuse outcomes that a family cannot have, or that do not vary.
+
+    >>> check(Poisson(), np.array([0.0, 2.0, 0.5]), "clicks")
+    Traceback (most recent call last):
+    ValueError: 'clicks' must be counts (0, 1, 2, ...), but 1 rows are not (first at row 2: 0.5)
+    """
+    checking = family.checking(name)
+    checking.add(y, row, trials)
+    checking.finish()
+
+
 def to_json(family: Family) -> dict[str, Any]:
     """What is needed to make the family again."""
     return {"name": family.name} | asdict(family)
@@ -221,18 +219,3 @@ def to_json(family: Family) -> dict[str, Any]:
 def _check_link(link: str) -> None:
     if link not in LINKS:
         raise ValueError(f"link {link!r} is not known; choose one of {', '.join(LINKS)}")
-
-
-def _check_varied(y: Array, name: str) -> None:
-    if y.min() == y.max():
-        raise ValueError(f"outcome {name!r} is {y[0]:g} in every row; a regression needs rows with 0 and rows with 1")
-
-
-def _check_counts(y: Array, name: str) -> None:
-    wrong = (y < 0) | (y != np.floor(y))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name!r} must be counts (0, 1, 2, ...), but {int(wrong.sum())} rows are not "
-            f"(first at row {row}: {y[row]:g})"
-        )

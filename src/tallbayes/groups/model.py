@@ -6,6 +6,7 @@ A parameter vector is (beta, theta, log tau). All of it but the last touches the
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -57,10 +58,13 @@ class Hierarchical(GLM):
         outcome: Any = None,
         missing: str = "refuse",
         collinear: str = "refuse",
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         self.group_prior: ScalePrior | Power = _checked(group_prior)
-        given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata}
-        super().__init__(formula, data, family, prior, **given, outcome=outcome, missing=missing, collinear=collinear)
+        given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata, "outcome": outcome}
+        given |= {"missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
+        super().__init__(formula, data, family, prior, **given)
 
     @classmethod
     def from_arrays(  # type: ignore[override]

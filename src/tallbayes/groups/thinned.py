@@ -18,16 +18,21 @@ makes e_g and beta nearly independent. A sweep makes five moves, each of which l
 All but the first are Metropolis-Hastings moves whose likelihood ratio is that of the expansion times exp(sum of D_i),
 the differences of the rows' remainders, and each is decided as in `thinned.py`, with events drawn group by group at
 rate C_g B_g. So an effect's move looks at rows of its own group only, and since B_g depends on beta and theta_g alone
-(see `group_remainders`), its rows are as few with ten thousand groups as with ten. Where a group leaves the ball in
-which its bounds hold, that group's rows are all evaluated, and only those.
+(see `remainders.py`), its rows are as few with ten thousand groups as with ten. Where a group leaves the ball in which
+its bounds hold, that group's rows are all evaluated, and only those.
+
+Rows in memory are drawn where they are wanted. Others are drawn ahead (`pools.py`), and the rows of groups that leave
+their balls are fetched (`outside.py`): the loop comes back for them.
 
 Reference for moves that carry effects along: Y. Yu and X.-L. Meng (2011), "To center or not to center".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,21 +41,56 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.thinned_loop import SHARES, Aim, GroupTarget, Place, Work, advance
+from tallbayes.groups.outside import evaluate
+from tallbayes.groups.pools import GroupUrn
+from tallbayes.groups.remainders import GroupBounds
+from tallbayes.groups.split import Drawn
+from tallbayes.groups.thinned_loop import (
+    ASKED,
+    CHANGE,
+    NEEDS_GROUPS,
+    SHARES,
+    TOUCHED,
+    Aim,
+    GroupTarget,
+    Place,
+    Work,
+    advance,
+)
 from tallbayes.groups.warmup import tune_groups
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.request import CHEAP
 from tallbayes.sampling.thinned import refuse
+from tallbayes.sampling.thinned_loop import DONE
 
 Array = NDArray[np.float64]
+
+
+class _Chain(NamedTuple):
+    place: Place
+    drawn: Drawn
+    pools: int = 0  # that it has had
+
+    def copy(self) -> _Chain:
+        place = Place(*(part.copy() for part in self.place))
+        return self._replace(place=place, drawn=self.drawn._replace(next=self.drawn.next.copy()))
 
 
 class State(NamedTuple):
     """Where the chains are."""
 
     theta: Array  # (chains, p + k + 1)
-    places: tuple[Place, ...]
+    chains: tuple[_Chain, ...]
+    key: int  # of the rows that are drawn ahead for them
+
+
+class Elsewhere(NamedTuple):
+    """Rows that are not in memory: what gives chains the rows they need."""
+
+    urn: GroupUrn
+    bounds: GroupBounds
+    starts: NDArray[np.intp]  # (k + 1,) where each group's rows begin
 
 
 @dataclass(frozen=True)
@@ -61,6 +101,7 @@ class GroupKernel:
     mode: GroupMode
     target: GroupTarget
     aim: Aim
+    elsewhere: Elsewhere | None = None  # where rows are in memory
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -98,7 +139,8 @@ class GroupKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the expansion's posterior."""
         theta = self.mode.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        return State(theta, tuple(self._enter(point) for point in theta))
+        chains = tuple(_Chain(self._enter(point), self.target.drawn) for point in theta)
+        return State(theta, chains, int(rng.second[0].integers(2**63)))
 
     def _enter(self, theta: Array) -> Place:
         at, p = self.mode.at, self.mode.at.beta.size
@@ -110,23 +152,50 @@ class GroupKernel:
         """Move every chain; chains run in threads, and each depends on its own generators only."""
         count, width = state.theta.shape
         draws = Draws.empty(steps, len(self.parts), count, width)
-        jobs = [(place, steps, rng.first[c], rng.second[c]) for c, place in enumerate(state.places)]
+        jobs = [
+            (partial(self._refill, state.key, c, count), chain.copy(), steps, rng.first[c], rng.second[c])
+            for c, chain in enumerate(state.chains)
+        ]
         with ThreadPoolExecutor(min(count, threads.count())) as pool:
             done = list(pool.map(lambda job: self._run(*job), jobs))
         draws.decided[:], draws.log_posterior[:] = True, np.nan  # nobody has looked at all rows
         for c, (_, theta, accepted) in enumerate(done):
             draws.theta[:, c], draws.screened[:, :, c], draws.accepted[:, :, c] = theta, accepted, accepted > 0
         last = draws.theta[-1].copy() if steps else state.theta
-        return State(last, tuple(place for place, *_ in done)), draws
+        return State(last, tuple(chain for chain, *_ in done), state.key), draws
 
     def _run(
-        self, place: Place, steps: int, first: np.random.Generator, second: np.random.Generator
-    ) -> tuple[Place, Array, Array]:
-        """All sweeps of one chain."""
-        place = Place(*(part.copy() for part in place))
+        self,
+        refill: Callable[[_Chain], _Chain],
+        chain: _Chain,
+        steps: int,
+        first: np.random.Generator,
+        second: np.random.Generator,
+    ) -> tuple[_Chain, Array, Array]:
+        """All sweeps of one chain; the compiled loop comes back for rows that are not in memory."""
         theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
-        terms, tally = self.model.family.tag.terms, np.zeros(1, np.int64)
-        work = Work.room(place.delta.shape[1], place.e.shape[1])
-        refuse(advance(terms, *self.target, self.aim, place, work, first, second, theta, accepted, tally))
-        self.model.rows.count(int(tally[0]))
-        return place, theta, accepted
+        terms, work = self.model.family.tag.terms, Work.room(chain.place.delta.shape[1], chain.place.e.shape[1])
+        while True:
+            target = self.target._replace(drawn=chain.drawn)
+            why = advance(terms, *target, self.aim, chain.place, work, first, second, theta, accepted)
+            if why == DONE:
+                self.model.rows.count(int(work.at[TOUCHED]))
+                return chain, theta, accepted
+            refuse(why)
+            if why == NEEDS_GROUPS:
+                self._evaluate(chain.place, work)
+            else:
+                chain = refill(chain)
+
+    def _refill(self, key: int, number: int, chains: int, chain: _Chain) -> _Chain:
+        """New rows for one of the chains."""
+        assert self.elsewhere is not None
+        drawn = self.elsewhere.urn.pool((key, chain.pools), number, chains)
+        return chain._replace(drawn=drawn, pools=chain.pools + 1)
+
+    def _evaluate(self, place: Place, work: Work) -> None:
+        """Fill in what the groups add of which all rows are asked for."""
+        assert self.elsewhere is not None
+        groups, (_, bounds, starts) = np.flatnonzero(work.asked), self.elsewhere
+        evaluate(self.model.rows, bounds, starts, groups, place, work.groups[CHANGE])
+        work.asked[:], work.at[ASKED] = False, 0

@@ -12,9 +12,19 @@ from numpy.typing import NDArray
 from scipy.special import expit, fdtrc, ndtr
 
 from tallbayes.groups.arrow import Arrow
+from tallbayes.groups.looking import LookAtCoefficients
 from tallbayes.groups.mode import GroupMode
-from tallbayes.groups.remainders import Always, Drawn, GroupRemainders
-from tallbayes.groups.thinned import GroupKernel
+from tallbayes.groups.pools import GroupUrn
+from tallbayes.groups.remainders import (
+    BoundTotals,
+    GroupBounds,
+    GroupExpansion,
+    GroupFacts,
+    KeptExpansion,
+    LookAtGroups,
+)
+from tallbayes.groups.split import Always, Drawn, Splits, with_tables
+from tallbayes.groups.thinned import Elsewhere, GroupKernel
 from tallbayes.groups.thinned_loop import (
     COEFFICIENTS,
     EFFECTS,
@@ -28,12 +38,16 @@ from tallbayes.groups.thinned_loop import (
     GroupTarget,
 )
 from tallbayes.models.flat import pivots_of
+from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.remainders import CHECKED, require_bounds
+from tallbayes.rows.subsample import scattered
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers
 from tallbayes.sampling.thinned_loop import Moves, distance_bound
 from tallbayes.sampling.thinned_setup import (
     SHAPED_BY,
+    all_rows,
     event_cost,
     pass_cost,
     prior_of,
@@ -52,7 +66,6 @@ BEYOND = np.array([3.0, 5.0, 9.0, 20.0])  # how much a ball's radius may exceed 
 OUTSIDE = np.array([2e-3, 1e-6, 0.0, 0.0])[:, None]  # ... and how often a Gaussian then leaves it
 PAIRS = 64  # of points, for what is expected of a move
 MOVES_A_SWEEP = 3
-ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
 EVALUATED = 80.0  # what a remainder costs where all rows of a group are evaluated, beside the columns
 
 
@@ -89,39 +102,53 @@ class _Leaves(NamedTuple):
         return np.asarray(OUTSIDE + coefficients + effect)
 
 
-def expand(mode: GroupMode, rng: np.random.Generator, threshold: float | None = None) -> tuple[GroupKernel, Outlook]:
+def expand(
+    mode: GroupMode, rng: np.random.Generator, threshold: float | None = None, at_hand: bool | None = None
+) -> tuple[GroupKernel, Outlook]:
     """The kernel for the expansion at the mode, and what is expected of it.
 
     Rows that would be drawn more than `threshold` times a move are always evaluated: by default those for which that
-    is cheaper.
+    is cheaper. Others are drawn where they are wanted if rows are `at_hand`, as those in memory are, and else ahead.
     """
     model, p = mode.model, mode.at.beta.size
     upper = np.exp(np.interp(UPPER, np.cumsum(mode.weights), mode.scales))
-    arrow = mode.gaussian(upper)
+    arrow, rows = mode.gaussian(upper), model.rows
     from_prior = FROM_PRIOR * np.exp(-np.minimum(mode.at.effect_curvature * mode.tau**2, 30.0))
-    remainders = model.rows.keep(
-        GroupRemainders, model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor
-    )  # fmt: skip
     if threshold is None:
         threshold = pass_cost(1.0, p) / event_cost(p)
+    at_hand = rows.resident if at_hand is None else at_hand
+    kind = KeptExpansion if at_hand else GroupExpansion
+    expansion = kind(model.family.tag, mode.theta, arrow.shares, arrow.sd, arrow.factor)
+    facts = rows.reduce(LookAtGroups(expansion))
     # The weight v with which sqrt(v^2 a^2 + sd^2) |(z / v, t)| is least for typical lengths of z and t.
-    wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(remainders.typical, 1e-3 * arrow.sd))
+    wide = np.sqrt(arrow.sd * p**0.5 / np.maximum(facts.typical, 1e-3 * arrow.sd))
     spread = _spread(wide, p, rng)
     leaves = _Leaves(p, wide, arrow.sd / mode.tau, from_prior)
-    radius, outside = _balls(remainders, leaves, spread)
-    split = remainders.split(wide, radius, threshold / spread, rng)
-    drawn, totals, always = split[:3]
-    missing = split.rows - int(np.count_nonzero(drawn.bound)) - always.y.size
-    require_every_row(missing, split.total, float(totals.sum()))
-    limit = remainders.sizes * (EVALUATED + 2 * p) / event_cost(p)
-    groups = [from_prior, arrow.sd, 1 / wide, radius, limit, totals]
-    target = _target(mode, _expansion(mode, arrow, remainders.bends, groups), drawn, always)
-    target = target._replace(shape=_shape(mode, arrow, remainders, target, rng))
+    radii = leaves.typical() + BEYOND[:, None]
+    totals = rows.reduce(BoundTotals(expansion, wide, radii))
+    radius, outside = _balls(facts, leaves, radii, totals[:-1] * spread)
+    bounds = GroupBounds(expansion, wide, radius, threshold / spread)
+    look = (model.first.look or all_rows(rows)).arrays
+    require_bounds(bounds.excess(look.take(scattered(look.size, CHECKED, rng)), rng))
+    share = SHAPED_BY / max(float(totals[-1].sum()), np.finfo(float).tiny)
+    some = LookAtCoefficients(expansion, share, int(rng.integers(2**63)))
+    split, seen = rows.reduce_all((Splits(bounds), None), (some, None))
+    limit = facts.sizes * (EVALUATED + 2 * p) / event_cost(p)
+    groups = [from_prior, arrow.sd, 1 / wide, radius, limit, split.totals]
+    if at_hand:
+        drawn, elsewhere = rows.keep(with_tables, bounds, split), None
+    else:
+        drawn = Drawn.room(p, np.zeros(facts.sizes.size, np.intp))
+        urn = GroupUrn(rows, bounds, facts.sizes, split, MOVES_A_SWEEP * split.totals * spread)
+        elsewhere = Elsewhere(urn, bounds, np.concatenate([[0], np.cumsum(facts.sizes)]))
+    always = Always.of(split.always, expansion)
+    target = _target(mode, _expansion(mode, arrow, facts.bends, groups), drawn, always)
+    target = target._replace(shape=_shape(mode, expansion, seen.weighted, target))
     center = mode.weights @ mode.scales
     step = WALK * np.sqrt(mode.weights @ (mode.scales - center) ** 2)
-    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(totals @ spread), outside)
+    outlook = Outlook(MOVES_A_SWEEP * always.y.size, MOVES_A_SWEEP * float(split.totals @ spread), outside)
     aim = Aim(MOVES, np.zeros(p), np.eye(p), np.eye(p), float(step), np.zeros(p))
-    return GroupKernel(model, mode, target, aim), outlook
+    return GroupKernel(model, mode, target, aim, elsewhere), outlook
 
 
 def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
@@ -134,25 +161,21 @@ def _spread(wide: Array, p: int, rng: np.random.Generator) -> Array:
     return np.asarray((coefficients + effect).mean(0) / 2)
 
 
-def _balls(remainders: GroupRemainders, leaves: _Leaves, spread: Array) -> tuple[Array, float]:
-    """The radius for which a group should cost least, and rows evaluated outside."""
-    radii = leaves.typical() + BEYOND[:, None]
-    events = np.array([remainders.totals(leaves.wide, radius) for radius in radii]) * spread
-    outside = leaves.share(radii) * 2 * remainders.sizes
+def _balls(facts: GroupFacts, leaves: _Leaves, radii: Array, events: Array) -> tuple[Array, float]:
+    """The radius for which a group should cost least, and rows evaluated outside; `events` of a move for each."""
+    outside = leaves.share(radii) * 2 * facts.sizes
     best = (MOVES_A_SWEEP * events * event_cost(leaves.p) + outside * (EVALUATED + leaves.p)).argmin(0)
     chosen = best, np.arange(best.size)
     return radii[chosen], float(outside[chosen].sum())
 
 
-def _shape(
-    mode: GroupMode, arrow: Arrow, remainders: GroupRemainders, target: GroupTarget, rng: np.random.Generator
-) -> Shape:
+def _shape(mode: GroupMode, expansion: GroupExpansion, some: Arrays, target: GroupTarget) -> Shape:
     """The posterior's shape along each axis of the coefficients, seen on some rows."""
-    some = remainders.look(SHAPED_BY, rng)
-    moves = np.ascontiguousarray((some.x - arrow.shares[some.groups]) @ arrow.factor)
-    seen = profile(mode.model.family.tag.terms, some.y, some.eta, some.weights, moves)
-    axes = np.ascontiguousarray(arrow.factor.T)
-    powers = tail_powers(mode.model.prior, arrow.factor)
+    moves = np.ascontiguousarray((some.x.T - expansion.shares[some.codes]) @ expansion.factor)
+    eta, _ = expansion.of(some)
+    seen = profile(expansion.family.terms, some.y, eta, some.own, moves)
+    axes = np.ascontiguousarray(expansion.factor.T)
+    powers = tail_powers(mode.model.prior, expansion.factor)
     return shape_of(seen + prior_profile(target.prior, axes), target.center, powers)
 
 
@@ -184,16 +207,3 @@ def _target(mode: GroupMode, expansion: Expansion, drawn: Drawn, always: Always)
         shapes.fit_shape(np.tile(-0.5 * shapes.KNOTS**2, (mode.at.beta.size, 1))),
         np.array([TAU, SCALE, COEFFICIENTS, *flat, EFFECTS], dtype=np.intp),
     )
-
-
-def require_every_row(missing: int, total: float, found: float) -> None:
-    """Raise unless rows that can be drawn and rows always evaluated together are all rows with a positive bound.
-
-    A row that is neither would drop out of the posterior in silence. `missing` are rows that the kernel lacks, `total`
-    is the sum of the weighted bounds to draw from, and `found` what the kernel has.
-    """
-    if missing or not abs(total - found) <= ROUNDED * found:
-        raise FloatingPointError(
-            f"{missing} rows would be left out (bounds of {total:.9g} to draw from, not {found:.9g}); "
-            "please report this"
-        )

@@ -1,9 +1,9 @@
-"""What a generalised linear model is made from: columns of numbers and their names, out of a formula and arguments."""
+"""What is asked for beside the formula of a regression: weights, offsets and priors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,28 +13,14 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.parsed import Parsed
 from tallbayes.families import Family
 from tallbayes.models.priors import AnyPrior
-from tallbayes.rows.duplicates import Columns
 
 Array = NDArray[np.float64]
-
-
-class Design(NamedTuple):
-    """Columns, what they are called, and what some families know of each row besides its outcome."""
-
-    columns: Columns
-    outcome: str
-    coefficients: tuple[str, ...]
-    group: str | None = None
-    levels: Sequence[Any] = ()
-    trials: Array | None = None
-    exposure: Array | None = None
-    added: Array | None = None  # to eta, by offset() terms of the formula
 
 
 def parse_for(
     formula: str, data: Any, family: str | Family, weights: str | ArrayLike | None, offset: str | ArrayLike | None
 ) -> tuple[Parsed, Any]:
-    """The formula of a regression, parsed, and the data: loaded where a '.' has to be known.
+    """The formula of a regression, parsed, and the data: opened where a '.' has to be known.
 
     >>> parse_for("y ~ .", {"y": [0, 1], "x": [2, 3], "times": [1, 9]}, "bernoulli", "times", None)[0].text
     'y ~ x'
@@ -49,15 +35,6 @@ def named(family: str | Family, weights: Any, offset: Any) -> list[str]:
     return [name for name in given if isinstance(name, str)]
 
 
-def without(design: Design, gone: Sequence[int]) -> Design:
-    """The design without some of its columns."""
-    kept = [column for column in range(len(design.coefficients)) if column not in gone]
-    if not kept:
-        raise ValueError("no column of the design is left: all are zero in every row")
-    names = tuple(design.coefficients[column] for column in kept)
-    return design._replace(columns=design.columns._replace(x=design.columns.x[kept]), coefficients=names)
-
-
 def priors_of(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
     """Priors by name without those of columns that were left out."""
     if not isinstance(prior, Mapping):
@@ -65,24 +42,22 @@ def priors_of(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
     return {name: one for name, one in prior.items() if name not in learned.left_out}
 
 
-def numbers(what: str, values: Any, size: int) -> Array:
+def numbers(what: str, values: Any) -> Array:
     """What was given for each row, as an array."""
     try:
-        found = np.asarray(values, dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
-    if found.shape != (size,):
-        raise ValueError(f"{what} has shape {found.shape}, but the data has {size} rows")
-    return found
 
 
-def per_row(frame: Any, size: int, what: str, given: Any) -> Array | None:
-    """What was given for each row: a column of the frame, which has been checked with the others, or other numbers."""
+def per_row(what: str, given: Any, size: int) -> Array | None:
+    """What was given for each row, as an array of finite numbers."""
     if given is None:
         return None
-    by_name = isinstance(given, str)
-    values = numbers(what, frame[given] if by_name and frame is not None else given, size)
+    values = numbers(what, given)
+    if values.shape != (size,):
+        raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
     bad = ~np.isfinite(values)
-    if not by_name and bad.any():
+    if bad.any():
         raise ValueError(f"{what} has {int(bad.sum())} missing or infinite values (first at row {int(bad.argmax())})")
     return values

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -12,23 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes import families
 from tallbayes.data.formula import Formula
-from tallbayes.data.frames import DROP, check, read
-from tallbayes.data.missing import CHOICES, leave_out
+from tallbayes.data.missing import CHOICES
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
+from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
-from tallbayes.families import Bernoulli, Family, Poisson
+from tallbayes.families import Bernoulli, Family
 from tallbayes.models import collinear as dependence
-from tallbayes.models.design import Design, named, numbers, parse_for, per_row, priors_of, without
+from tallbayes.models.building import Building
+from tallbayes.models.design import numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
-from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
+from tallbayes.models.prepared import Wanted, prepare
+from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
-from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.room import Room
 from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
 from tallbayes.rows.track import Track
 
@@ -42,7 +45,8 @@ class GLM:
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. `outcome` is the value of the outcome's column that counts as 1,
     `missing="drop"` leaves out rows with missing values, `collinear="drop"` columns that are linear combinations of
-    those before them. A formula may come parsed already.
+    those before them. Rows that do not fit into `memory` (half of what is free, unless given) go to disk, and a `cache`
+    folder keeps them. A formula may come parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -70,6 +74,8 @@ class GLM:
         outcome: Any = None,
         missing: str = "refuse",
         collinear: str = "refuse",
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         for option, value, choices in (
             ("missing", missing, CHOICES),
@@ -93,41 +99,29 @@ class GLM:
             kind = families.with_trials(kind, None if parsed.trials is None else parsed.trials.text)
             if outcome is not None and not isinstance(kind, Bernoulli):
                 raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
-            others = [*named(family, weights, offset), *strata]
-            frame = read(data, [*parsed.columns, *others], [name for name in parsed.dates if name not in others])
-            left_out: list[str] = []
-            if missing == "drop":
-                given = {"weights": weights, "offset": offset}
-                arrays = {
-                    what: numbers(what, values, len(frame))
-                    for what, values in given.items()
-                    if not (values is None or isinstance(values, str))
-                }
-                frame, kept, left_out = leave_out(frame, arrays)
-                weights, offset = (arrays[what][kept] if what in arrays else given[what] for what in given)
-            frame = check(frame, DROP)
-            if left_out:
-                frame = frame.set_axis(range(len(frame)))
-            learned, x, y = Formula.learn_checked(parsed, frame, outcome, isinstance(kind, Bernoulli))
-            codes = {name: frame[name].astype("category").cat.codes.to_numpy() for name in strata}
-            if learned.group is not None:
-                codes[learned.group] = learned.group_codes_checked(frame)
-            given_as = partial(per_row, frame, y.size)
-            columns = Columns(x, y, given_as("weights", weights), given_as("offset", offset), codes)
-            names = learned.outcome, learned.coefficients, learned.group, learned.group_levels
-            design = Design(columns, *names, given_as("trials", trials), given_as("exposure", exposure))
-            if parsed.trials is not None:
-                design = design._replace(trials=learned.trials_checked(frame))
-            if parsed.offset is not None:
-                design = design._replace(added=learned.offset_checked(frame))
-            self._set(design, kind, prior)
+            given = {"weights": weights, "offset": offset, "trials": trials, "exposure": exposure}
+            columns = {what: name for what, name in given.items() if isinstance(name, str)}
+            arrays = {
+                what: numbers(what, values)
+                for what, values in given.items()
+                if not (values is None or isinstance(values, str))
+            }
+            wanted = Wanted(kind, columns, arrays, strata, outcome, missing)
+            rows, fitted, left_out, self.observations, ones = prepare(
+                parsed, data, wanted, Room.of(memory, cache), cache
+            )
+            self.has_offset = offset is not None
+            self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
+            self.left_out = left_out
             if collinear == "drop" and (found := self._dependent()):
-                left_out += dependence.said(self.coefficients, found)
-                learned = learned.without(self.coefficients[column] for column, _ in found)
-                self._set(without(design, [column for column, _ in found]), kind, priors_of(prior, learned))
-        self.outcome_said = "" if learned.event is None else said(learned.outcome, learned.event, y)
-        self.left_out = left_out
-        self.formula: Formula | None = learned
+                self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
+                fitted = fitted.without(self.coefficients[column] for column, _ in found)
+                prior = priors_of(prior, fitted)
+                rows = self.rows.without([column for column, _ in found])
+                self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
+            self.prior = Prior.of(prior, self.coefficients, self.moments)
+        self.outcome_said = said(fitted.outcome, fitted.event, ones, self.observations)
+        self.formula: Formula | None = fitted
         self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
 
@@ -190,54 +184,26 @@ class GLM:
                     f"{kind} names a column, but arrays have none: give each row twice with y=1 and y=0 and weights "
                     "instead of trials, or offset=np.log(exposure)"
                 )
-            given, x = partial(per_row, None, outcome.size), np.ascontiguousarray(x.T)
-            columns = Columns(x, outcome, given("weights", weights), given("offset", offset), {})
-            design = Design(columns, "y", names)
-            if groups is not None:
-                codes, levels = groups
-                design = Design(columns._replace(strata={"group": codes}), "y", names, "group", levels)
-            self._set(design, kind, prior)
+            own, added = (
+                per_row(what, values, outcome.size) for what, values in [("weights", weights), ("offset", offset)]
+            )
+            codes, levels = groups or (None, ())
+            group = None if codes is None else "group"
+            strata = {} if codes is None else {"group": codes}
+            building = Building(kind, "y", len(names), outcome.size, group, len(levels))
+            building.add(Columns(np.ascontiguousarray(x.T), outcome, own, added, strata), row)
+            self.has_offset, self.observations = offset is not None, outcome.size
+            self._set(building.finish(), kind, names, group, levels)
+            self.prior = Prior.of(prior, self.coefficients, self.moments)
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
-    def _set(self, design: Design, family: Family, prior: AnyPrior | None) -> None:
-        """What the two ways to make a model have in common, from the design on."""
-        (x, y, weights, offset, codes), trials, group = design.columns, design.trials, design.group
-        self.family = family
-        self.coefficients = design.coefficients
-        self._group, self.levels = group or "", tuple(design.levels)
-        self.has_offset = offset is not None
-        self.observations = y.size
-        if design.exposure is not None:
-            assert isinstance(family, Poisson)
-            offset = family.log_exposure(design.exposure) + (0.0 if offset is None else offset)
-        if design.added is not None:
-            offset = design.added + (0.0 if offset is None else offset)
-        if weights is not None and ((weights < 0).any() or not weights.any()):
-            raise ValueError(
-                f"weights must be positive or zero, and some positive; the smallest is {weights.min():g} "
-                f"(row {int(weights.argmin())})"
-            )
-
-        def heard(values: Array) -> Array:
-            """A row with weight 0 says nothing: it gets the value of another, so that the others keep their numbers."""
-            return values if weights is None else np.where(weights > 0, values, values[weights.argmax()])
-
-        family.check(heard(y), design.outcome, *([] if trials is None else [heard(trials)]))
-        if trials is not None:
-            counts = np.concatenate([y, trials - y])  # as rows with y=1 and with y=0
-            weights = counts if weights is None else counts * np.tile(weights, 2)
-            x, y = np.tile(x, 2), np.repeat([1.0, 0.0], y.size)
-            offset = None if offset is None else np.tile(offset, 2)
-            codes = {name: np.tile(code, 2) for name, code in codes.items()}
-        keep = np.arange(y.size) if weights is None else np.flatnonzero(weights)
-        if group is not None:
-            keep = keep[_order(codes[group][keep], len(self.levels))]
-        columns = Columns(x, y, weights, offset, codes)
-        if keep.size < y.size or group is not None:
-            columns = columns.take(keep)
-        self.rows: RowsAtHand = MemoryRows(*columns.without_duplicates(), group, len(self.levels))
+    def _set(
+        self, rows: RowsAtHand, family: Family, coefficients: tuple[str, ...], group: str | None, levels: Sequence[Any]
+    ) -> None:
+        """What all ways to make a model have in common."""
+        self.rows, self.family, self.coefficients = rows, family, coefficients
+        self._group, self.levels = group or "", tuple(levels)
         vars(self).pop("first", None)  # it was of columns that were left out since
-        self.prior = Prior.of(prior, self.coefficients, self.moments)
 
     @cached_property
     def first(self) -> First:
@@ -316,8 +282,3 @@ class GLM:
     def follow(self, by_column: bool) -> Follower:
         """The log-likelihood of chains that move one column at a time or all at once."""
         return self.rows.keep(Track, self.family.tag) if by_column else Direct(self.log_likelihood)
-
-
-def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
-    """The order that brings each group's rows together; small numbers are sorted fastest."""
-    return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")

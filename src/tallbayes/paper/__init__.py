@@ -14,10 +14,10 @@ from typing import Any
 
 import pandas as pd
 
+from tallbayes.data.writing import replacing
 from tallbayes.paper import bank, hierarchical, loans, mars
 from tallbayes.paper.experiment import CutShort, Experiment, Finding, made_until
 from tallbayes.results import page
-from tallbayes.results.file import replacing
 
 EXPERIMENTS: dict[str, Any] = {"bank": bank, "loans": loans, "hierarchical": hierarchical, "mars": mars}
 TITLE = "Two-Stage Metropolis-Hastings for Tall Data, reproduced"

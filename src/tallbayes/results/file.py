@@ -1,4 +1,4 @@
-"""Files of results: how a fit is saved and loaded, and that a file is written whole or not at all.
+"""Files of results: how a fit is saved and loaded.
 
 A saved fit is one netCDF file: the datasets posterior and sample_stats, others that its kind has, such as
 constant_data of groups, and all the rest as JSON in an attribute.
@@ -8,54 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tallbayes import families
 from tallbayes.data.formula import Formula
+from tallbayes.data.writing import check_writable, replacing
 from tallbayes.results.fit import Fit
 from tallbayes.rows.calibration import Calibration
 
 FORMAT_VERSION = 2
 ATTRIBUTE = "tallbayes"
-
-
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError if no file can be written at `path`: better before sampling than after.
-
-    >>> check_writable("nowhere/fit.nc")
-    Traceback (most recent call last):
-    FileNotFoundError: cannot write 'nowhere/fit.nc': there is no folder 'nowhere'; create it first
-    """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot write '{path}': it is a folder; give the name of a file in it")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write '{path}': there is no folder '{path.parent}'; create it first")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise PermissionError(
-            f"cannot write '{path}': the folder '{path.parent}' takes no new files ({error.strerror})"
-        ) from error
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Where to write instead: it replaces what stands at `path` only when it is complete."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> None:

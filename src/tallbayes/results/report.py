@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallbayes.data.writing import check_writable, replacing
 from tallbayes.results import page
-from tallbayes.results.file import check_writable, replacing
 from tallbayes.results.fit import Fit
 from tallbayes.results.plots import calibration, density, forest, trace
 from tallbayes.results.speed_plots import seconds, speed

@@ -138,6 +138,13 @@ class Arrays:
         strata = {name: level[chosen] for name, level in self.strata.items()}
         return Arrays(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata, codes, self.groups)
 
+    def run(self, start: int, stop: int) -> Arrays:
+        """Copies of the rows start..stop."""
+        x, part = self.x[:, start:stop].copy(), slice(start, stop)
+        y, weights, offset = (one[part].copy() for one in (self.y, self.weights, self.offset))
+        strata = {name: level[part].copy() for name, level in self.strata.items()}
+        return Arrays(x, y, weights, offset, strata, self.codes[part].copy(), self.groups, start // LENGTH)
+
     def parts(self, chosen: Integers) -> tuple[NDArray[Any], ...]:
         """Some of the rows as a task may answer them: copies that are joined along their first axis."""
         part = self.take(chosen)
@@ -191,11 +198,7 @@ class Arrays:
         outcomes, and the latter by group.
         """
         weighted = self.y * self.weights if self.weights.size else self.y
-        totals = np.empty((self.blocks, 2))
-        for block, start in enumerate(range(0, self.size, LENGTH)):
-            part = slice(start, start + LENGTH)
-            own = self.weights[part].sum() if self.weights.size else self.y[part].size
-            totals[block] = own, weighted[part].sum()
+        totals = totals_of(self.y, self.weights if self.weights.size else None)
         slopes, constants = np.zeros((self.blocks, self.columns)), np.zeros((self.blocks, 1))
         self.over_blocks(passes.products, self.x, weighted, LENGTH, slopes)
         if self.offset.size:
@@ -226,3 +229,11 @@ def vectors(params: ArrayLike, width: int) -> Array:
     if params.shape[1] != width:
         raise ValueError(f"a parameter vector has {params.shape[1]} entries, but these rows take {width}")
     return params
+
+
+def totals_of(y: Array, weights: Array | None) -> Array:
+    """Sums of weights and of weighted outcomes, by blocks."""
+    parts = [slice(start, start + LENGTH) for start in range(0, y.size, LENGTH)]
+    if weights is None:
+        return np.array([(y[part].size, y[part].sum()) for part in parts], dtype=float).reshape(-1, 2)
+    return np.array([(weights[part].sum(), (y[part] * weights[part]).sum()) for part in parts]).reshape(-1, 2)

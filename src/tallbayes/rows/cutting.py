@@ -16,18 +16,24 @@ from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, StoreWriter
 
 
 class Chunks:
-    """Takes rows in parts of any length, and writes them to a file.
+    """Takes rows in parts of any length, and writes them to a file: one that is given, or a scratch file.
 
     >>> room = Room.of()
-    >>> chunks = Chunks(room.file(), Fields.of(1, False, False, (), None, 0), room)
+    >>> chunks = Chunks(None, Fields.of(1, False, False, (), None, 0), room)
     >>> for value in (0.0, 1.0):
     ...     chunks.add(Columns(np.full((1, 3), value), np.zeros(3), None, None, {}))
     >>> chunks.finish().piece(0).x
     array([[0., 0., 0., 1., 1., 1.]])
     """
 
-    def __init__(self, file: IO[bytes], fields: Fields, room: Room, palettes: Sequence[Palette] | None = None) -> None:
-        self._file, self._room, self._writer = file, room, StoreWriter(file, fields, palettes)
+    def __init__(
+        self, file: IO[bytes] | None, fields: Fields, room: Room, palettes: Sequence[Palette] | None = None
+    ) -> None:
+        self._room, self._scratch = room, file is None
+        self._file = room.file() if file is None else file
+        self._file.seek(0)
+        self._file.truncate()
+        self._writer = StoreWriter(self._file, fields, palettes)
         self._left: list[Columns] = []  # less than a chunk
         self._rows = 0  # of these
 
@@ -49,7 +55,7 @@ class Chunks:
             if self._rows:
                 self._writer.add(_in_file(Columns.joined(self._left)))
             store = self._writer.finish()
-        self._file.close()
+        self.close()
         return store
 
     @contextmanager
@@ -62,9 +68,10 @@ class Chunks:
             raise
 
     def close(self) -> None:
-        """Close the file, whole or not."""
-        with suppress(OSError):  # there was no space for what it still had to write
-            self._file.close()
+        """Close a scratch file, whole or not."""
+        if self._scratch:
+            with suppress(OSError):  # there was no space for what it still had to write
+                self._file.close()
 
 
 def _in_file(part: Columns) -> list[NDArray[np.float64]]:

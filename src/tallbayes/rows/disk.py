@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Concatenate, cast
 
@@ -14,11 +15,12 @@ from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.parting import part_stores
+from tallbayes.rows.passes import in_order
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
 from tallbayes.rows.room import Room
 from tallbayes.rows.store import CHUNK_ROWS, Store
 from tallbayes.rows.subsample import Subsample
-from tallbayes.rows.tasks import OutcomeSums
+from tallbayes.rows.tasks import OutcomeSums, Parts
 from tallbayes.rows.threads import in_turns
 from tallbayes.rows.urn import Urn
 
@@ -28,8 +30,10 @@ Array = NDArray[np.float64]
 class DiskRows:
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
+    resident = False
+
     def __init__(self, store: Store, room: Room) -> None:
-        self._store, self._room, self.touched, self.passes = store, room, 0, 0
+        self.store, self._room, self.touched, self.passes = store, room, 0, 0
         self._counting, self._own = threading.Lock(), threading.local()
 
     def _like(self, store: Store) -> DiskRows:
@@ -41,17 +45,17 @@ class DiskRows:
     @property
     def size(self) -> int:
         """See `Rows`."""
-        return self._store.rows
+        return self.store.rows
 
     @property
     def columns(self) -> int:
         """See `Rows`."""
-        return len(self._store.fields.x)
+        return len(self.store.fields.x)
 
     @property
     def groups(self) -> int:
         """See `Rows`."""
-        return self._store.fields.groups
+        return self.store.fields.groups
 
     @property
     def width(self) -> int:
@@ -61,22 +65,24 @@ class DiskRows:
     @property
     def strata(self) -> tuple[str, ...]:
         """See `Rows`."""
-        return tuple(self._store.fields.strata)
+        return tuple(self.store.fields.strata)
 
     @cached_property
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
-        return self.reduce(OutcomeSums())
+        ((task, params, parts),) = self._ask((OutcomeSums(), None))
+        return cast(Outcomes, task.answer(parts, params, self))
 
     @property
     def total_weight(self) -> float:
         """See `Rows`."""
-        return self.outcomes.weight
+        return float(in_order(self.store.totals)[0])
 
     @property
     def mean_outcome(self) -> float:
         """See `Rows`."""
-        return self.outcomes.total / self.outcomes.weight
+        weight, total = in_order(self.store.totals).tolist()
+        return float(total / weight)
 
     def count(self, rows: int, passes: int = 0) -> None:
         """See `Rows`."""
@@ -90,31 +96,41 @@ class DiskRows:
         return cast(Found, found)
 
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
-        """See `Rows`."""
-        given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
-        tasks = [task for task, _ in questions]
-        parts: list[list[tuple[NDArray[Any], ...]]] = [[()] * self._store.chunks for _ in tasks]
+        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
+        if "outcomes" not in vars(self):
+            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
+            self.outcomes = own.answer(parts, params, self)
+        else:
+            asked = self._ask(*questions)
+        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
 
+    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
+        """What all chunks say, in their order: one pass."""
+        tasks = [task for task, _ in questions]
+        given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
+        said: list[list[Parts]] = [[()] * self.store.chunks for _ in tasks]
         with passing("pass over all rows", self.size) as done:
 
             def look(chunk: int) -> None:
                 arrays = self._piece(chunk)
-                for task, params, found in zip(tasks, given, parts, strict=True):
-                    found[chunk] = task.over(arrays, params)
+                for task, params, parts in zip(tasks, given, said, strict=True):
+                    parts[chunk] = task.over(arrays, params)
                 done(arrays.size)
 
-            in_turns(look, self._store.chunks)
+            in_turns(look, self.store.chunks)
         self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
-        return tuple(
-            task.answer(tuple(np.concatenate(part) for part in zip(*found, strict=True)), params, self)
-            for task, params, found in zip(tasks, given, parts, strict=True)
-        )
+        joined = (tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in said)
+        return list(zip(tasks, given, joined, strict=True))
 
     def _piece(self, chunk: int) -> Arrays:
         """The rows of a chunk, in room that each thread has and uses again: tasks answer with copies."""
         if getattr(self._own, "room", None) is None or self._own.room.size < self.columns * CHUNK_ROWS:
             self._own.room = np.empty(self.columns * CHUNK_ROWS)
-        return self._store.piece(chunk, self._own.room)
+        return self.store.piece(chunk, self._own.room)
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`."""
+        return self.store.run(start, stop)
 
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""
@@ -142,22 +158,32 @@ class DiskRows:
 
         def pieces() -> Iterator[Arrays]:
             with passing("dealing rows", self.size) as done:
-                for chunk in range(self._store.chunks):
+                for chunk in range(self.store.chunks):
                     yield (arrays := self._piece(chunk))
                     done(arrays.size)
             self.count(self.size, 1)
 
-        return [self._like(store) for store in part_stores(pieces, self._store.fields, parts, split, self._room)]
+        return [self._like(store) for store in part_stores(pieces, self.store.fields, parts, split, self._room)]
 
     def without(self, columns: Sequence[int]) -> DiskRows:
         """The rows without some columns of the design."""
-        return self._like(self._store.without(columns))
+        return self._like(self.store.without(columns))
 
     @cached_property
     def _at_hand(self) -> MemoryRows:
         """All rows as arrays that are mapped from scratch files, for what needs any row at any time."""
-        store, scratch, size = self._store, self._room.scratch, self.size
-        fields = store.fields
+        rows = MemoryRows.of(replace(self._laid_out(self._room.scratch).arrays, room=self._room))
+        vars(rows.arrays)["outcomes"] = self.outcomes  # which arrays in memory add up themselves
+        rows.count = self.count  # type: ignore[method-assign]
+        return rows
+
+    def loaded(self) -> MemoryRows:
+        """The same rows in memory."""
+        return self._laid_out(np.empty)
+
+    def _laid_out(self, scratch: Callable[..., NDArray[Any]]) -> MemoryRows:
+        """All rows in arrays that such a function makes."""
+        store, size, fields = self.store, self.size, self.store.fields
         x, y = scratch((self.columns, size)), scratch((size,))
         weights = NONE if fields.weights is None else scratch((size,))
         offset = NONE if fields.offset is None else scratch((size,))
@@ -174,8 +200,4 @@ class DiskRows:
                 levels[part] = arrays.strata[name]
 
         in_turns(fill, store.chunks)
-        arrays = Arrays(x, y, weights, offset, strata, codes, self.groups, room=self._room)
-        vars(arrays)["outcomes"] = self.outcomes  # which arrays in memory add up themselves
-        rows = MemoryRows.of(arrays)
-        rows.count = self.count  # type: ignore[method-assign]
-        return rows
+        return MemoryRows.of(Arrays(x, y, weights, offset, strata, codes, self.groups))

@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 STEP = 1 << 17  # rows that are merged at a time
+MOST_NUMBERS = 1 << 24  # of distinct rows
 LOOK, PLACES = 20_000, 16  # rows looked at before deciding whether to merge duplicates, and in how many stretches
 
 
@@ -88,16 +89,25 @@ class Columns(NamedTuple):
 
 
 def pays(size: int, take: Callable[[Integers], Columns]) -> bool:
-    """Whether merging duplicates should pay, judged by some of so many rows: those of a few stretches."""
+    """Whether merging duplicates should pay, judged by some of so many rows: those of a few stretches.
+
+    It does if at least every second row goes, and what is left is of moderate size whatever the number of rows.
+    """
     rng = np.random.default_rng(size)
     rows = scattered(size, LOOK, rng)
     if size > PLACES * STEP:
         stretches, places = scattered(size // STEP, PLACES, rng), scattered(PLACES * STEP, LOOK, rng)
         rows = stretches[places // STEP] * STEP + places % STEP
-    seen = take(rows).hashes()
+    some = take(rows)
+    seen = some.hashes()
     repeats = seen.size - np.unique(seen).size
-    # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats.
-    return repeats > 0 and seen.size**2 / (2 * repeats) <= size
+    # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats, and there are no fewer of them.
+    return repeats > 0 and seen.size**2 / (2 * repeats) <= min(size, most_distinct(some))
+
+
+def most_distinct(like: Columns) -> int:
+    """How many distinct rows there may be for duplicates to be merged: rows may be too many to be held in memory."""
+    return MOST_NUMBERS // len(like.keys())
 
 
 class Merged:
@@ -133,4 +143,4 @@ class Merged:
         self._weights[places] += np.bincount(inverse, part.weights, minlength=hashes.size)
         order = np.argsort(every := np.append(self._hashes, hashes[new]), kind="stable")
         self._hashes, self._places = every[order], np.append(self._places, places[new])[order]
-        return same and self._weights.size <= self._most
+        return same and self._weights.size <= min(self._most, most_distinct(part))

@@ -56,10 +56,10 @@ class FirstLook:
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
         chosen, scales = [np.empty(0, np.intp)], [np.empty(0)]
-        mean = max(self.mean, np.finfo(float).tiny)
+        mean = self.mean if self.mean > 0 else 1.0  # where there are no outcomes, all rows are alike
         for block in range(arrays.blocks):
             part = slice(block * LENGTH, (block + 1) * LENGTH)
-            share = (arrays.y[part] + mean) * (self.size / (2 * mean * self.weight))
+            share = (1.0 + arrays.y[part] / mean) * (self.size / (2 * self.weight))
             if arrays.weights.size:
                 share *= arrays.weights[part]
             picked = np.flatnonzero(of_block(KEY, arrays.block + block).random(share.size) < share)

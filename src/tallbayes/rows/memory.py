@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, cast
 
 import numpy as np
@@ -32,6 +33,8 @@ class MemoryRows:
     >>> rows.touched, rows.passes
     (6, 1)
     """
+
+    resident = True
 
     def __init__(
         self,
@@ -117,6 +120,10 @@ class MemoryRows:
         self.count(self.size * looks, int(looks > 0))
         return tuple(found)
 
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`."""
+        return self.arrays.run(start, stop)
+
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
         """See `Rows`."""
         return Urn(self, Kept(measure), theta, expected, seen, seed)
@@ -155,3 +162,14 @@ class MemoryRows:
     ) -> Found:
         """See `RowsAtHand`."""
         return make(self.arrays, self.count, *given, **named)
+
+    def without(self, columns: Sequence[int]) -> MemoryRows:
+        """See `RowsAtHand`.
+
+        >>> MemoryRows(x=[[1.0, 1.0], [0.0, 0.0]], y=[0.0, 1.0]).without([1]).columns
+        1
+        """
+        kept = [column for column in range(self.columns) if column not in columns]
+        if not kept:
+            raise ValueError("no column of the design is left: all are zero in every row")
+        return MemoryRows.of(replace(self.arrays, x=self.arrays.x[kept]))

@@ -47,7 +47,7 @@ class _Part:
         own = Fields.of(
             len(fields.x), fields.weights is not None, fields.offset is not None, tuple(fields.strata), fields.group, 0
         )
-        self._groups, self._chunks = 0, Chunks(room.file(), own, room, palettes)
+        self._groups, self._chunks = 0, Chunks(None, own, room, palettes)
         files.callback(self._chunks.close)
 
     def add(self, part: Arrays) -> None:

@@ -139,6 +139,13 @@ class Split(Protocol):
 class RowsAtHand(Rows, Protocol):
     """Rows in this machine's memory, or mapped into it."""
 
+    @property
+    def resident(self) -> bool:
+        """Whether they are in memory, where looking at a row here and there costs nothing."""
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """The rows start..stop, which nobody else changes."""
+
     def parted(self, parts: int, split: Split) -> Sequence[RowsAtHand]:
         """So many parts of the rows, each in the order of the rows, in one pass."""
 
@@ -146,3 +153,6 @@ class RowsAtHand(Rows, Protocol):
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
     ) -> Found:
         """Something that lives with the rows and is made from their arrays."""
+
+    def without(self, columns: Sequence[int]) -> RowsAtHand:
+        """The rows without some columns of the design."""

@@ -21,10 +21,11 @@ from numpy.typing import DTypeLike, NDArray
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LEAST = 50 * 10**6  # bytes with which there is anything to be done
-LIMITS = (  # of the control group that this process is in: version 2, and version 1
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
+# Where control groups are, of version 2 and of version 1, and what their limits and what is taken are called.
+CONTROL_GROUPS = {
+    "": ("/sys/fs/cgroup", "memory.max", "memory.current"),
+    "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Room:
     folder: str | None = None
 
     @classmethod
-    def of(cls, memory: int | str | None = None, folder: str | None = None) -> Room:
+    def of(cls, memory: int | str | None = None, folder: str | os.PathLike[str] | None = None) -> Room:
         """What was asked for, or half of the memory that is free.
 
         >>> Room.of("2GB").memory
         2000000000
         """
+        if folder is not None:
+            folder = os.fspath(folder)
+            os.makedirs(folder, exist_ok=True)
         return cls(free_memory() // 2 if memory is None else in_bytes(memory), folder)
 
     def file(self) -> IO[bytes]:
@@ -55,6 +59,9 @@ class Room:
         with self.file() as file, telling_of_space(self, size):
             reserve(file, size)
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+
+
+ROOM = Room(1 << 62)  # for rows that are in memory anyway
 
 
 def reserve(file: IO[bytes], size: int) -> None:
@@ -113,14 +120,39 @@ def in_words(size: float) -> str:
 
 def free_memory() -> int:
     """Bytes that this process could still take: what the machine has free, within the limit of its control group."""
-    free = _machine()
-    for limit, used in LIMITS:
-        try:
-            most, taken = (int(Path(one).read_text()) for one in (limit, used))
-        except (OSError, ValueError):  # there is none, or it is "max"
-            continue
-        free = min(free, max(0, most - taken))
-    return max(free, 2 * LEAST)
+    return max(min(_machine(), *_left_in_groups()), 2 * LEAST)
+
+
+def _left_in_groups(own: Path = Path("/proc/self/cgroup")) -> list[int]:
+    """What is left to this process of the limits of its control group and of those that it is in."""
+    try:
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return [1 << 62]
+    left = [1 << 62]
+    for _, kinds, place in lines:
+        if found := CONTROL_GROUPS.get("memory" if "memory" in kinds.split(",") else kinds):
+            root, limit, taken = found
+            inside = Path(root + place.rstrip("/"))
+            for group in (inside, *inside.parents):
+                if not str(group).startswith(root):
+                    break
+                try:
+                    most, used = (int((group / name).read_text()) for name in (limit, taken))
+                    left.append(max(0, most - used + _reclaimable(group)))
+                except (OSError, ValueError):  # it has no limit, or it is "max"
+                    continue
+    return left
+
+
+def _reclaimable(group: Path) -> int:
+    """Bytes of files that a control group holds in memory, and would give back."""
+    try:
+        lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+        facts = {name: int(value) for name, value in lines}
+    except (OSError, ValueError):
+        return 0
+    return facts.get("total_inactive_file", facts.get("inactive_file", 0))
 
 
 def _machine() -> int:

@@ -13,9 +13,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.rows.arrays import NONE, Arrays
+from tallbayes.rows.arrays import NONE, Arrays, totals_of
 from tallbayes.rows.palette import Palette, look_up
 from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.threads import in_turns
 
 Array = NDArray[np.float64]
 
@@ -76,6 +77,7 @@ class StoreWriter:
         self._file, self._fields, self._rows = file, fields, 0
         self._palettes = [Palette() for _ in range(fields.count)] if palettes is None else palettes
         self._offsets: list[list[int]] = []
+        self._totals: list[Array] = []
         self._widths: list[list[int]] = []
         self._end = 0
 
@@ -84,8 +86,13 @@ class StoreWriter:
         if self._rows % CHUNK_ROWS:
             raise ValueError("only the last chunk of a store may be shorter")
         rows, offsets, widths = columns[0].size, [], []
-        for palette, numbers in zip(self._palettes, columns, strict=True):
-            codes = palette.encode(np.ascontiguousarray(numbers, dtype=float))
+        encoded: list[NDArray[Any]] = [NONE] * len(columns)
+
+        def encode(column: int) -> None:
+            encoded[column] = self._palettes[column].encode(np.ascontiguousarray(columns[column], dtype=float))
+
+        in_turns(encode, len(columns))
+        for codes in encoded:
             same = codes.size < rows or (rows == 1 and codes.dtype != np.float64)
             offsets.append(self._end)
             widths.append(0 if same else codes.dtype.itemsize)
@@ -97,6 +104,8 @@ class StoreWriter:
             self._file.write(bytes(-size % ALIGNED))
             self._end += size + -size % ALIGNED
         self._rows += rows
+        weights = None if self._fields.weights is None else columns[self._fields.weights]
+        self._totals.append(totals_of(columns[self._fields.y], weights))
         self._offsets.append(offsets)
         self._widths.append(widths)
 
@@ -105,7 +114,8 @@ class StoreWriter:
         self._file.flush()
         index = np.array(self._offsets, np.int64), np.array(self._widths, np.uint8)
         palettes = tuple(palette.values for palette in self._palettes)
-        return Store(self._fields, self._rows, *index, palettes, mapped(self._file, self._end))
+        totals = np.concatenate(self._totals)
+        return Store(self._fields, self._rows, *index, palettes, totals, mapped(self._file, self._end))
 
 
 def mapped(file: IO[bytes], size: int) -> NDArray[np.uint8]:
@@ -124,6 +134,7 @@ class Store:
     offsets: NDArray[np.int64]  # (chunks, columns) where a chunk's column lies; its code, if it has one value only
     widths: NDArray[np.uint8]  # (chunks, columns) bytes of a number; 0 if it has one value only
     palettes: tuple[Array, ...]  # of each column
+    totals: Array  # (blocks, 2) sums of weights and of weighted outcomes
     content: NDArray[np.uint8]
 
     @property
@@ -140,12 +151,13 @@ class Store:
         """Rows of a chunk."""
         return min(CHUNK_ROWS, self.rows - chunk * CHUNK_ROWS)
 
-    def column(self, chunk: int, column: int, out: Array) -> None:
-        """A chunk of a column, read into `out`."""
+    def column(self, chunk: int, column: int, out: Array, first: int = 0) -> None:
+        """A chunk of a column from its row `first` on, as many rows as `out` has, read into it."""
         at, width = int(self.offsets[chunk, column]), int(self.widths[chunk, column])
         if width == 0:
             out[:] = self.palettes[column][at]
             return
+        at += width * first
         stored = self.content[at : at + width * out.size].view(KINDS[width])
         if width == 8:
             out[:] = stored
@@ -154,20 +166,27 @@ class Store:
 
     def piece(self, chunk: int, room: Array | None = None) -> Arrays:
         """The rows of a chunk as arrays in memory; those of the design lie in `room`, if some is given."""
-        size, fields = self.size(chunk), self.fields
+        return self.run(chunk * CHUNK_ROWS, chunk * CHUNK_ROWS + self.size(chunk), room)
+
+    def run(self, start: int, stop: int, room: Array | None = None) -> Arrays:
+        """The rows start..stop; those of the design lie in `room`, if some is given."""
+        size, fields = stop - start, self.fields
         p = len(fields.x)
         x = (np.empty(p * size) if room is None else room[: p * size]).reshape(p, size)
-        for out, column in zip(x, fields.x, strict=True):
-            self.column(chunk, column, out)
 
-        def read(column: int | None) -> Array:
+        def read(column: int | None, out: Array | None = None) -> Array:
             if column is None:
                 return NONE
-            out = np.empty(size)
-            self.column(chunk, column, out)
+            out = np.empty(size) if out is None else out
+            for low in range(start - start % CHUNK_ROWS, stop, CHUNK_ROWS):
+                first, last = max(start, low), min(stop, low + CHUNK_ROWS)
+                self.column(low // CHUNK_ROWS, column, out[first - start : last - start], first - low)
             return out
+
+        for out, column in zip(x, fields.x, strict=True):
+            read(column, out)
 
         strata = {name: read(column).astype(np.int64) for name, column in fields.strata.items()}
         codes = np.empty(0, np.int32) if fields.group is None else strata[fields.group].astype(np.int32)
         others = read(fields.y), read(fields.weights), read(fields.offset)
-        return Arrays(x, *others, strata, codes, fields.groups, chunk * BLOCKS)
+        return Arrays(x, *others, strata, codes, fields.groups, start // LENGTH)

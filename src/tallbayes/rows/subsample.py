@@ -73,7 +73,7 @@ class Subsample:
         strata = np.zeros(arrays.size, np.intp) if self.by is None else arrays.stratum(self.by)
         certain = arrays.y > 0 if self.cases else np.zeros(arrays.size, bool)
         priority, levels, totals = np.empty(arrays.size), [], []
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             for block, start in enumerate(range(0, arrays.size, LENGTH)):
                 part = slice(start, start + LENGTH)
                 uniform = 1 - of_block((self.key, 0), arrays.block + block).random(measure[part].size)
@@ -83,7 +83,7 @@ class Subsample:
                 levels.append(here)
                 totals.append(np.bincount(index, measure[part][free], here.size))
         priority[certain] = 0.0
-        free = np.flatnonzero(~certain)
+        free = np.flatnonzero(~certain & (measure > 0))
         order, rank, wanted = self._ranked(strata[free], priority[free])
         rows = np.sort(np.concatenate([np.flatnonzero(certain), free[order[rank <= wanted]]]))
         numbers = arrays.block * LENGTH + rows

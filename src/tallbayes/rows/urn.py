@@ -48,6 +48,10 @@ class Pool(NamedTuple):
         """The rows first..last."""
         return Pool(*(part[first:last] for part in self))
 
+    def then(self, other: Pool) -> Pool:
+        """These rows, and after them those of another pool."""
+        return Pool(*map(np.concatenate, zip(self, other, strict=True)))
+
 
 class Drawn(NamedTuple):
     """What a pass has drawn."""
@@ -60,14 +64,15 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Lots:
-    """A task: rows drawn in proportion to weight times measure, at most `size` of them, at a rate for each unit of it.
+    """A task: rows drawn in proportion to weight times measure, about `wanted` of them if the total is as expected.
 
-    The same `key` gives the same rows.
+    No more than `size` are kept. The same `key` gives the same rows.
     """
 
     measure: Measure
     theta: Array  # where linear predictors are wanted
-    rate: float
+    wanted: float
+    expected: float  # total of weight times measure; zero: no rows are drawn
     size: int
     key: tuple[int, int]
 
@@ -77,38 +82,52 @@ class Lots:
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
-        values = self.measure.of(arrays)
-        weighted = values * arrays.weights if arrays.weights.size else values.copy()
-        if (certain := np.flatnonzero(~np.isfinite(weighted))).size:
-            weighted[certain] = 0.0
+        values, none = self.measure.of(arrays), np.empty(0, np.intp)
         totals, counts = np.empty(arrays.blocks), np.empty(arrays.blocks, np.intp)
-        rows, marks = [np.empty(0, np.intp)], [np.empty(0)]
+        certain, rows, marks = [none], [none], [np.empty(0)]
         for block in range(arrays.blocks):
             start = block * LENGTH
-            ends = np.cumsum(weighted[start : start + LENGTH])
-            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted[start : start + LENGTH])
+            weighted = values[start : start + LENGTH]
+            if arrays.weights.size:
+                weighted = weighted * arrays.weights[start : start + LENGTH]
+            if not (finite := np.isfinite(weighted)).all():
+                certain.append(start + np.flatnonzero(~finite))
+                weighted = np.where(finite, weighted, 0.0)
+            ends = np.cumsum(weighted)
+            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted)
             rng = of_block(self.key, arrays.block + block)
-            number = rng.poisson(self.rate * ends[-1])
-            places = ends.searchsorted(rng.random(number) * ends[-1], side="right")
+            mean = self.wanted * (float(ends[-1]) / self.expected) if self.expected > 0 else 0.0
+            marks.append(_marks(rng, mean, self.size))
+            places = ends.searchsorted(rng.random(marks[-1].size) * ends[-1], side="right")
             rows.append(start + np.minimum(places, ends.searchsorted(ends[-1])))  # where rounding went beyond the end
-            marks.append(rng.random(number))
         chosen, mark = np.concatenate(rows), np.concatenate(marks)
         if chosen.size > self.size:
-            first = np.argpartition(mark, self.size)[: self.size]
+            first = np.sort(np.argpartition(mark, self.size)[: self.size])  # in the order of blocks, for equal marks
             chosen, mark = chosen[first], mark[first]
-        x = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T)
+        x, apart = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T), arrays.parts(np.concatenate(certain))
         offset = arrays.offset[chosen] if arrays.offset.size else np.zeros(chosen.size)
-        return (totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *arrays.parts(certain))
+        return totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *apart
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Drawn:
         """See `Task`."""
         totals, counts, marks, x, y, eta, bound, *certain = parts
-        order = np.argsort(marks)[: self.size]
+        order = np.argsort(marks, kind="stable")[: self.size]
         x, eta = x[order], eta[order]
         for j, at in enumerate(self.theta[: x.shape[1]].tolist()):
             eta += at * x[:, j]
         apart = Arrays.joined(tuple(certain), rows.strata, rows.groups)
         return Drawn(Pool(x, y[order], eta, bound[order]), float(in_order(totals)), int(counts.sum()), apart)
+
+
+def _marks(rng: np.random.Generator, mean: float, most: int) -> Array:
+    """The marks of a Poisson number of rows, between zero and one; where many more are expected, the first of them.
+
+    A total that is not as expected would ask for any number of rows.
+    """
+    if mean <= most:
+        return rng.random(rng.poisson(mean))
+    found = np.cumsum(rng.standard_exponential(most)) / mean  # so far apart are the points of a Poisson process
+    return np.asarray(found[found < 1])
 
 
 class Kept:
@@ -136,8 +155,9 @@ class Urn:
     """
 
     def __init__(self, rows: Rows, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> None:
-        self._rows, self._lots = rows, Lots(measure, np.array(theta, dtype=float), 0.0, seen, (seed, 0))
-        first = rows.reduce(self._at_rate(seen, expected))
+        self.measure, self._rows = measure, rows
+        self._lots = Lots(measure, np.array(theta, dtype=float), 0.0, 0.0, seen, (seed, 0))
+        first = rows.reduce(self._asking(seen, expected))
         self.seen, self.total, self.rows, self.certain = first
         if not np.isfinite(self.total):
             raise ValueError("the weights with which rows are drawn must be finite")
@@ -147,19 +167,16 @@ class Urn:
             self.seen = self._draw(seen, (seed, number))  # the total was not as expected
         self._lock, self._pools = threading.Lock(), dict[tuple[int, int], dict[int, Pool]]()
 
-    def _at_rate(self, size: int, total: float) -> Lots:
-        wanted = size + MARGIN * size**0.5 + 1
-        return replace(self._lots, rate=wanted / total if total > 0 else 0.0, size=size)
+    def _asking(self, size: int, total: float) -> Lots:
+        return replace(self._lots, wanted=size + MARGIN * size**0.5 + 1, expected=total, size=size)
 
     def _draw(self, size: int, key: tuple[int, int]) -> Pool:
-        pool = self._rows.reduce(replace(self._at_rate(size, self.total), key=key)).pool
-        self._rows.count(pool.y.size)
-        return pool
+        return self._rows.reduce(replace(self._asking(size, self.total), key=key)).pool
 
     def pool(self, key: tuple[int, int], chain: int, chains: int, ahead: int) -> Pool:
         """The rows that one of several chains gets of a pool: about `ahead` of them, or fewer where they are wide.
 
-        What is drawn for the other chains is kept until they ask for it.
+        What is drawn for the other chains is kept until they ask for it. Who evaluates rows must count them.
         """
         if not self.total > 0:
             raise ValueError("no row has a positive weight, so none can be drawn")

@@ -11,51 +11,58 @@ from numpy.typing import NDArray
 from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.duplicates import Columns, Merged, pays
-from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 from tallbayes.rows.sorting import as_columns, sorted_by_group
 from tallbayes.rows.store import CHUNK_ROWS, Fields, Store
 
 
 class DiskBuilder:
-    """Takes the columns of rows piece by piece, in order, and gives the rows (see `Builder`).
-
-    They are written to `file` if one is given, so that they can be found again, else to a scratch file.
-    """
+    """Takes the columns of rows piece by piece into a file: one that is given, or a scratch file."""
 
     def __init__(self, group: str | None, groups: int, room: Room, file: IO[bytes] | None = None) -> None:
         self._group, self._groups, self._room, self._file = group, groups, room, file
-        self._writer: Chunks | None = None
+        self._chunks: Chunks | None = None
 
     def add(self, part: Columns) -> None:
-        """Take the rows of the next piece."""
+        """See `Builder`."""
         if part.weights is not None and not part.weights.all():
             part = part.take(np.flatnonzero(part.weights))
-        if self._writer is None:
-            sorted_later = self._group is not None
-            own = self._room.file() if self._file is None or sorted_later else self._file
-            self._writer = Chunks(own, self._fields(part), self._room)
-        self._writer.add(part)
+        if self._chunks is None:
+            given = self._file if self._group is None else None  # it is for rows in their order
+            self._chunks = self._start(part, given)
+        self._chunks.add(part)
 
-    def _fields(self, part: Columns) -> Fields:
-        optional = part.weights is not None, part.offset is not None
-        return Fields.of(len(part.x), *optional, tuple(part.strata), self._group, self._groups)
+    def close(self) -> None:
+        """See `Builder`."""
+        if self._chunks is not None:
+            self._chunks.close()
 
-    def finish(self) -> RowsAtHand:
-        """The rows: sorted by group if there is one, with duplicates merged where that pays."""
-        assert self._writer is not None
-        store = self._writer.finish()
+    def finish(self) -> DiskRows:
+        """See `Builder`."""
+        return DiskRows(self.store(), self._room)
+
+    def store(self) -> Store:
+        """All rows, sorted by group if there is one, with duplicates merged where that pays."""
+        assert self._chunks is not None
+        store = self._chunks.finish()
         if self._group is not None:
-            store = self._in_order(store)
+            store = self._again(sorted_by_group(store, self._room.memory))
         merged = _merged(store)
-        return DiskRows(store, self._room) if merged is None else MemoryRows(*merged, self._group, self._groups)
+        return store if merged is None else self._again([merged])
 
-    def _in_order(self, store: Store) -> Store:
-        writer = Chunks(self._room.file() if self._file is None else self._file, store.fields, self._room)
-        for part in sorted_by_group(store, self._room.memory):
-            writer.add(part)
-        return writer.finish()
+    def _again(self, parts: Iterable[Columns]) -> Store:
+        """Other rows in place of those that the file has."""
+        chunks = None
+        for part in parts:
+            chunks = chunks or self._start(part, self._file)
+            chunks.add(part)
+        assert chunks is not None
+        return chunks.finish()
+
+    def _start(self, part: Columns, file: IO[bytes] | None) -> Chunks:
+        optional = part.weights is not None, part.offset is not None
+        fields = Fields.of(len(part.x), *optional, tuple(part.strata), self._group, self._groups)
+        return Chunks(file, fields, self._room)
 
 
 def _merged(store: Store) -> Columns | None:
@@ -63,8 +70,8 @@ def _merged(store: Store) -> Columns | None:
     if not pays(store.rows, lambda rows: Columns.joined(list(_taken(store, rows)))):
         return None
     merged = Merged(store.rows)
-    for part in _pieces(store, range(store.chunks)):
-        if not merged.add(part):
+    for chunk in range(store.chunks):
+        if not merged.add(as_columns(store.piece(chunk), np.arange(store.size(chunk)))):
             return None
     return merged.columns
 
@@ -74,8 +81,3 @@ def _taken(store: Store, rows: NDArray[np.intp]) -> Iterator[Columns]:
     chunks = rows // CHUNK_ROWS
     for chunk in np.unique(chunks).tolist():
         yield as_columns(store.piece(chunk), rows[chunks == chunk] - chunk * CHUNK_ROWS)
-
-
-def _pieces(store: Store, chunks: Iterable[int]) -> Iterator[Columns]:
-    for chunk in chunks:
-        yield as_columns(store.piece(chunk), np.arange(store.size(chunk)))

@@ -16,9 +16,9 @@ M.-N. Tran, R. Kohn, M. Quiroz and M. Villani (2016), "The block pseudo-marginal
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
-from tallbayes.rows import threads
 from tallbayes.rows.urn import Pool
 from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.importance import POINTS, seen
@@ -35,6 +34,7 @@ from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.request import NO_MORE
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, take_rows, walk
+from tallbayes.sampling.turns import in_turns
 from tallbayes.sampling.warmup import LONG, settled
 
 Array = NDArray[np.float64]
@@ -53,6 +53,10 @@ class _Chain(NamedTuple):
     pool: Pool  # of rows to come
     used: NDArray[np.int64]  # (1,) rows of it
     pools: int  # that it has had
+
+    @property
+    def left(self) -> Pool:
+        return self.pool.some(int(self.used[0]), self.pool.y.size)
 
     def copy(self) -> _Chain:
         return _Chain(
@@ -134,62 +138,66 @@ class SubsamplingKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the Gaussian at the mode, each with rows of its own."""
         theta = self.initial.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        key, p = int(rng.second[0].integers(2**63)), theta.shape[1]
+        return self._entered(theta, int(rng.second[0].integers(2**63)))
+
+    def _entered(self, theta: Array, key: int) -> State:
         refills = [partial(self._refill, key, c, len(theta)) for c in range(len(theta))]
-        return State(theta, tuple(map(self._enter, refills, theta, [(Pool.empty(p), 0)] * len(theta))), key)
+        return State(theta, tuple(map(self._enter, refills, theta)), key)
 
     def _refill(self, key: int, chain: int, chains: int, pools: int) -> Pool:
         """More rows for one of the chains."""
         return self.estimator.urn.pool((key, pools), chain, chains, max(AHEAD, 2 * self.size))
 
-    def _enter(self, refill: Callable[[int], Pool], theta: Array, left: tuple[Pool, int]) -> _Chain:
-        """A chain at theta with new rows, of the pool that is left to it or another one."""
+    def _enter(self, refill: Callable[[int], Pool], theta: Array) -> _Chain:
+        """A chain at theta with rows of its own."""
         p, m, target = theta.size, self.size, self.target
-        pool, pools = left
-        sample, filled = Sample(np.empty((p, m)), np.empty(m), np.empty(m), np.empty(m)), 0
-        while filled < m:
-            used = np.zeros(1, np.int64)
-            if not pool.y.size:
-                pool, pools = refill(pools), pools + 1
+        sample = Sample(np.empty((p, m)), np.empty(m), np.empty(m), np.empty(m))
+        pool, used, filled = Pool.empty(p), np.zeros(1, np.int64), 0
+        for pools in count():
             more = min(m - filled, pool.y.size)
+            used[0] = 0
             take_rows(pool, used, filled, filled + more, sample)
-            filled, pool = filled + more, pool.some(more, pool.y.size)
+            filled += more
+            if filled == m:
+                break
+            pool = refill(pools)
         at, buffer = np.empty(3), np.empty((2, m))
         at[1] = log_prior(target, theta)
         at[0], at[2] = estimate(self.model.family.tag.terms, target, self.estimator.urn.total, sample, theta, buffer)
         self.model.rows.count(m)
-        return _Chain(theta.copy(), at, sample, pool, np.zeros(1, np.int64), pools)
+        return _Chain(theta.copy(), at, sample, pool, used, pools)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; chains run in threads, and each depends on its own generators only."""
-        count, p = state.theta.shape
-        draws, target = Draws.empty(steps, 1, count, p), self.target
+        """Move every chain; chains run in threads, and share nothing but the passes in which rows are drawn."""
+        number, p = state.theta.shape
+        draws, target, block = Draws.empty(steps, 1, number, p), self.target, -(-self.size // self.blocks)
+        if state.chains[0].sample.y.size != self.size:  # warm-up has changed it
+            state = self._entered(state.theta, state.key + 1)  # with other rows: a pool is for one size only
 
-        def run(c: int) -> _Chain:
-            chain, refill = state.chains[c].copy(), partial(self._refill, state.key, c, count)
-            if chain.sample.y.size != self.size:  # warm-up has changed it
-                left = chain.pool.some(int(chain.used[0]), chain.pool.y.size)
-                chain = self._enter(refill, chain.theta, (left, chain.pools))
-            facts, path, done = np.empty((steps, 3)), np.empty((steps, p)), 0
-            while True:
-                done = walk(
-                    self.model.family.tag.terms, target, self.estimator.urn.total, self.blocks, *chain[:5],
-                    rng.first[c], rng.second[c], done, path, facts,
-                )  # fmt: skip
-                if done == steps:
-                    break
-                pool = refill(chain.pools)
-                chain = chain._replace(pool=pool, used=np.zeros(1, np.int64), pools=chain.pools + 1)
+        done, chains = [0] * number, [chain.copy() for chain in state.chains]
+        paths = [(np.empty((steps, p)), np.empty((steps, 3))) for _ in chains]
+
+        def turn(c: int) -> bool:
+            done[c] = walk(
+                self.model.family.tag.terms, target, self.estimator.urn.total, self.blocks, *chains[c][:5],
+                rng.first[c], rng.second[c], done[c], *paths[c],
+            )  # fmt: skip
+            if done[c] == steps:
+                return True
+            pool, pools = chains[c].left, chains[c].pools
+            while pool.y.size < block:
+                pool, pools = pool.then(self._refill(state.key, c, number, pools)), pools + 1
+            chains[c] = chains[c]._replace(pool=pool, used=np.zeros(1, np.int64), pools=pools)
+            return False
+
+        in_turns(turn, number)
+        for c, (path, facts) in enumerate(paths):
             draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
             draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]
-            return chain
-
-        with ThreadPoolExecutor(min(count, threads.count())) as pool:
-            chains = tuple(pool.map(run, range(count)))
         draws.screened[:], draws.decided[:] = draws.accepted, True
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
-        self.model.rows.count(steps * count * self.size)
-        return State(np.array([chain.theta for chain in chains]), chains, state.key), draws
+        self.model.rows.count(steps * number * self.size)
+        return State(np.array([chain.theta for chain in chains]), tuple(chains), state.key), draws
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[SubsamplingKernel, State]:
         """Take as many rows as make the variance of the estimate VARIANCE, if that was left open."""

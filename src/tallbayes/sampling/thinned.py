@@ -32,10 +32,7 @@ convergence rate guarantees".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +41,6 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
-from tallbayes.rows import threads
 from tallbayes.rows.passes import CHUNK
 from tallbayes.rows.urn import Pool, Urn
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
@@ -57,13 +53,14 @@ from tallbayes.sampling.thinned_loop import (
     CHAIN,
     DECIDE,
     DONE,
-    NEEDS_PASS,
+    NEEDS_ROWS,
     Moves,
     Target,
     advance,
     always_remainders,
     distance_bound,
 )
+from tallbayes.sampling.turns import in_turns
 from tallbayes.sampling.warmup import settled
 
 Array = NDArray[np.float64]
@@ -79,6 +76,10 @@ class _Chain(NamedTuple):
     record: NDArray[Any]
     pool: Pool
     pools: int = 0  # that it has had
+
+    @property
+    def used(self) -> int:
+        return int(self.record["used"][0])
 
     def copy(self) -> _Chain:
         return self._replace(places=self.places.copy(), record=self.record.copy())
@@ -101,7 +102,7 @@ class ThinnedKernel:
     target: Target
     urn: Urn | None  # None where every row is always evaluated
     moves: Moves
-    ahead: int  # rows that a chain gets at a time
+    ahead: int  # rows that a chain gets the first time
     why: str = ""  # it was chosen
     exact = True
     name = "thinned"
@@ -167,57 +168,56 @@ class ThinnedKernel:
         return float(out[0])
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; chains run in threads, and each depends on its own generators only."""
+        """Move every chain; chains run in threads, and share nothing but the passes in which rows are drawn."""
         count, p = state.theta.shape
-        draws = Draws.empty(steps, 1, count, p)
-        jobs = [
-            (partial(self._refill, state.key, c, count), chain.copy(), steps, rng.first[c], rng.second[c])
-            for c, chain in enumerate(state.chains)
-        ]
-        workers = min(count, threads.count())
-        if workers == 1:
-            done = [self._run(*job) for job in jobs]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                done = list(pool.map(lambda job: self._run(*job), jobs))
+        draws, done, chains = Draws.empty(steps, 1, count, p), [0] * count, [chain.copy() for chain in state.chains]
+        paths = [(np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)) for _ in chains]
+
+        def turn(c: int) -> bool:
+            before = chains[c].used
+            done[c] = self._run(chains[c], rng.first[c], rng.second[c], done[c], *paths[c])
+            self.model.rows.count(chains[c].used - before)
+            if done[c] == steps:
+                return True
+            chains[c] = self._refilled(chains[c], state.key, c, count)
+            return False
+
+        in_turns(turn, count)
         draws.screened[:], draws.decided[:], draws.log_first[:] = 1.0, True, 0.0
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
-        for c, (_, theta, log_ratios, accepted) in enumerate(done):
-            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = theta, log_ratios, accepted
+        for c, path in enumerate(paths):
+            draws.theta[:, c], draws.log_second[:, 0, c], draws.accepted[:, 0, c] = path
         self.model.rows.count(steps * count * self.target.always.y.size)
         last = draws.theta[-1].copy() if steps else state.theta
-        return State(last, tuple(chain for chain, *_ in done), state.key), draws
+        return State(last, tuple(chains), state.key), draws
 
     def _run(
         self,
-        refill: Callable[[_Chain], _Chain],
         chain: _Chain,
-        steps: int,
         first: np.random.Generator,
         second: np.random.Generator,
-    ) -> tuple[_Chain, Array, Array, NDArray[np.bool_]]:
-        """All steps of one chain; the compiled loop comes back for rows and passes."""
-        p = chain.places.shape[1]
-        theta, log_ratios, accepted = np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)
-        terms, buffer, done = self.model.family.tag.terms, np.empty(CHUNK), 0
+        done: int,
+        theta: Array,
+        log_ratios: Array,
+        accepted: NDArray[np.bool_],
+    ) -> int:
+        """Steps of one chain from `done` on; returns how many are done when all are, or when it needs more rows."""
+        terms, buffer = self.model.family.tag.terms, np.empty(CHUNK)
         while True:
             why, done = advance(
                 terms, self.target, self.moves, chain.pool, chain.record, chain.places, buffer, first, second, done,
                 theta, log_ratios, accepted,
             )  # fmt: skip
-            if why == DONE:
-                return chain, theta, log_ratios, accepted
+            if why in (DONE, NEEDS_ROWS):
+                return int(done)
             refuse(why)
-            if why == NEEDS_PASS:
-                self._decide_on_all_rows(chain)
-            else:
-                chain = refill(chain)
+            self._decide_on_all_rows(chain)
 
-    def _refill(self, key: int, number: int, chains: int, chain: _Chain) -> _Chain:
-        """New rows for one of the chains."""
+    def _refilled(self, chain: _Chain, key: int, number: int, chains: int) -> _Chain:
+        """One of the chains with new rows: twice as many as the time before, because each time is a pass."""
         assert self.urn is not None
         chain.record["used"] = 0
-        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead)
+        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead << chain.pools)
         return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:

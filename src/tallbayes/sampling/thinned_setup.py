@@ -50,7 +50,7 @@ PAIRS = 1_000  # of proposals, for what is expected of a step
 FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
-STEPS_AHEAD = 8_192  # for which a chain gets its rows at once
+STEPS_AHEAD = 5_000  # for which a chain gets its first rows
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns

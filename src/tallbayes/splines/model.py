@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
-from tallbayes.data.frames import check, read
+from tallbayes.data.learning import learn
 from tallbayes.data.outcome import said
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
+from tallbayes.families import check as check_outcomes
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.looking import Look
@@ -138,10 +139,9 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            frame = read(data, parsed.columns, parsed.dates)
-            check(frame)
-            self.formula, x, y = Formula.learn_checked(parsed, frame)
-            self.outcome_said = said(parsed.outcome, self.formula.event, y) if self.formula.event is not None else ""
+            learned = learn(parsed, data)
+            self.formula, (x, y) = learned.formula, learned.arrays()
+            self.outcome_said = said(parsed.outcome, self.formula.event, int(np.count_nonzero(y)), y.size)
             kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
             if not kept:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
@@ -158,7 +158,7 @@ class MARS:
             for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
                 if not np.isfinite(values.sum()):
                     raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
-        self.family.check(y, outcome)
+        check_outcomes(self.family, y, outcome)
         return MemoryRows(x, y)
 
     def _check_reference(self, rng: np.random.Generator) -> None:

@@ -1,0 +1,95 @@
+"""Parquet and Arrow (Feather) files, which tell the types of their columns: read batch by batch.
+
+A Parquet file is read with little memory even if all its rows are one row group: its pages are decoded as they are
+needed. `pyarrow.dataset` would hold whole row groups, several at a time. An Arrow file whose rows are few long batches,
+as polars writes them, is mapped: it takes no memory that the system could not take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tallbayes.data.formats import Contents, File, plainly
+
+BATCH = 1 << 16  # rows
+LONG = 1 << 20  # rows of an Arrow batch that are not all read into memory, if its file is on a disk
+BUFFER = 1 << 20  # bytes of each column that are read ahead
+
+
+def open_parquet(file: File) -> Contents:
+    """The columns of a Parquet file, as its footer has them."""
+    import pyarrow.parquet as pq
+
+    with plainly(f"{file.name} is not a Parquet file"), file.open() as stream:
+        found = pq.ParquetFile(stream)
+        schema, rows = found.schema_arrow, found.metadata.num_rows
+
+    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+        with plainly(f"cannot read {file.name}"), file.open() as stream:
+            parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
+            for batch in parquet.iter_batches(BATCH, columns=list(wanted)):
+                yield batch.select(wanted)
+
+    return contents_of(schema, rows, batches)
+
+
+def open_arrow(file: File) -> Contents:
+    """The columns of an Arrow file or stream."""
+    import pyarrow as pa
+    import pyarrow.ipc
+
+    def reader(stream: Any, fields: list[int] | None = None) -> Any:
+        first = bytes(stream.read(6))
+        if first.startswith(b"FEA1"):
+            raise ValueError(f"{file.name} is a Feather file of version 1; write it again as version 2 or as Parquet")
+        stream.seek(0)
+        opener = pa.ipc.open_file if first == b"ARROW1" else pa.ipc.open_stream
+        return opener(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
+
+    with plainly(f"{file.name} is not an Arrow or Feather file"), (file.map or file.open)() as stream:
+        found = reader(stream)
+        schema, rows, long = found.schema, None, False
+        if file.map and hasattr(found, "count_rows"):  # not a stream; without a map it would read all
+            rows = found.count_rows()
+            long = rows > LONG * found.num_record_batches
+
+    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+        mapped = file.map if long else None
+        with plainly(f"cannot read {file.name}"), (mapped or file.open)() as stream:
+            fields = sorted(schema.names.index(name) for name in wanted)
+            opened = reader(stream, None if mapped else fields)  # of a mapped file Arrow would copy the chosen ones
+            if isinstance(opened, pa.ipc.RecordBatchStreamReader):
+                yield from (batch.select(wanted) for batch in opened)
+                return
+            for number in range(opened.num_record_batches):
+                batch = opened.get_batch(number).select(wanted)
+                if mapped:
+                    yield from (_copied(batch.slice(first, BATCH)) for first in range(0, batch.num_rows, BATCH))
+                else:
+                    yield batch
+
+    return contents_of(schema, rows, batches)
+
+
+def _copied(batch: Any) -> Any:
+    """A record batch in memory of its own, which stays as it is when the file goes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
+
+
+def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+    """What a schema and a way to its batches tell."""
+    import pyarrow as pa
+
+    def types(wanted: Sequence[str]) -> dict[str, Any]:
+        return {name: schema.field(name).type for name in wanted}
+
+    def table(wanted: Sequence[str]) -> Any:
+        return pa.Table.from_batches(batches(wanted), pa.schema([schema.field(name) for name in wanted]))
+
+    return Contents(list(schema.names), rows, types, batches, table)

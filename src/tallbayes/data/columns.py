@@ -1,0 +1,170 @@
+"""A column as it comes from any source, made one of three kinds: numbers, text or dates.
+
+Numbers are float64 or int64 arrays, text is a pandas Categorical, dates are datetime64 arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data import dates as date_parts
+from tallbayes.data.summand import quoted
+
+Mask = NDArray[np.bool_]
+
+
+def clean(name: str, values: Any, dates: bool = False) -> Any:
+    """Turn a pandas or pyarrow column into numbers or text, or into dates if they are asked for.
+
+    Booleans become 0 and 1. Text has its levels as they come: in any order, with or without a row. Dates lose their
+    time zone: they are what its clock shows.
+
+    >>> import pandas as pd
+    >>> clean("x", pd.Series([True, False])), clean("g", pd.Series(["b", "a"])).categories.tolist()
+    (array([1., 0.]), ['b', 'a'])
+    """
+    return _dates(name, values) if dates else _numbers_or_text(name, values)
+
+
+def with_sorted_levels(values: Any) -> Any:
+    """A Categorical whose levels are sorted, unless their order means something, without those that have no row.
+
+    >>> import pandas as pd
+    >>> with_sorted_levels(pd.Categorical(["b", "a"], ["c", "b", "a"])).categories.tolist()
+    ['a', 'b']
+    """
+    import pandas as pd
+
+    levels, codes = values.categories.to_numpy(), values.codes
+    kept = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(levels)))
+    if not values.ordered:
+        kept = kept[np.argsort(levels[kept], kind="stable")]
+    if np.array_equal(kept, np.arange(len(levels))):
+        return values
+    recode = np.full(len(levels) + 1, -1, dtype=codes.dtype)  # its last entry is for -1, a missing value
+    recode[kept] = np.arange(len(kept))
+    return pd.Categorical.from_codes(recode[codes], pd.Index(levels[kept]), ordered=values.ordered)
+
+
+def is_text(values: Any) -> bool:
+    """Whether a column that was cleaned is text.
+
+    >>> is_text(clean("x", __import__("pandas").Series([1.5, 2])))
+    False
+    """
+    return not isinstance(values, np.ndarray)
+
+
+def gaps(values: Any) -> tuple[Mask | None, Mask | None]:
+    """Which values of a column that was cleaned are missing, and which infinite; None if it is none of them.
+
+    >>> gaps(np.array([1.0, np.nan])), gaps(np.array([1, 2]))
+    ((array([False,  True]), None), (None, None))
+    """
+    if is_text(values):
+        codes = values.codes
+        return (codes < 0 if codes.size and codes.min() < 0 else None), None
+    if values.dtype.kind == "M":
+        absent = np.isnat(values)
+        return (absent if absent.any() else None), None
+    if values.dtype.kind != "f" or (finite := np.isfinite(values)).all():
+        return None, None
+    absent = np.isnan(values)
+    infinite = ~(finite | absent)
+    return (absent if absent.any() else None), (infinite if infinite.any() else None)
+
+
+def _numbers_or_text(name: str, values: Any) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(values, pd.Series):
+        kind = values.dtype.kind
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return _with_plain_levels(name, values.array)
+        if kind in "iu" and values.dtype != np.uint64 and not values.hasnans:
+            return np.ascontiguousarray(values.to_numpy(dtype=np.int64))
+        if kind in "biuf":
+            return np.ascontiguousarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        if kind == "c":
+            raise ValueError(f"column {name!r} is complex; take its real part or its size first")
+        try:
+            values = pa.table({name: values}).column(0)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"column {name!r} has mixed content; make it all numbers or all text ({error})") from error
+
+    types, kind = pa.types, values.type
+    if types.is_dictionary(kind):
+        return _with_plain_levels(name, values.to_pandas().array)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return values.cast(pa.large_string()).dictionary_encode().to_pandas().array
+    if types.is_integer(kind) and kind != pa.uint64() and values.null_count == 0:
+        return values.cast(pa.int64()).to_numpy()
+    if types.is_boolean(kind):
+        return values.cast(pa.uint8()).cast(pa.float64()).to_numpy()
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return values.cast(pa.float64(), safe=False).to_numpy()
+    if types.is_temporal(kind):
+        if not holds_dates(values):
+            raise ValueError(f"column {name!r} holds durations or times of day; make it a number first")
+        raise ValueError(f"column {name!r} holds dates or times; in a formula, {date_parts.hint(quoted(name))}")
+    raise ValueError(f"column {name!r} holds values of type {kind}; make it numbers or text first")
+
+
+def holds_dates(values: Any) -> bool:
+    """Whether a pandas or pyarrow column has dates, with or without a time of day.
+
+    >>> import pandas as pd
+    >>> holds_dates(pd.Series(["2020-01-01"], dtype="datetime64[us]")), holds_dates(pd.Series(["2020-01-01"]))
+    (True, False)
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(values, pd.Series):
+        if isinstance(values.dtype, pd.ArrowDtype):
+            return bool(
+                pa.types.is_date(values.dtype.pyarrow_dtype) or pa.types.is_timestamp(values.dtype.pyarrow_dtype)
+            )
+        if values.dtype.kind == "O" and not isinstance(values.dtype, pd.CategoricalDtype):
+            return pd.api.types.infer_dtype(values, skipna=True) in ("date", "datetime", "datetime64")
+        return values.dtype.kind == "M"
+    return bool(pa.types.is_date(values.type) or pa.types.is_timestamp(values.type))
+
+
+def _dates(name: str, values: Any) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    if not holds_dates(values):
+        cleaned = _numbers_or_text(name, values)
+        if pd.isna(cleaned).all():  # of no kind; the missing values are found later
+            return cleaned
+        raise ValueError(
+            f"column {name!r} holds no dates, as {', '.join(date_parts.PARTS)} need them; make it dates first, "
+            "with pandas.to_datetime for example"
+        )
+    if isinstance(values, pd.Series) and values.dtype.kind == "M" and not isinstance(values.dtype, pd.ArrowDtype):
+        return values.dt.tz_localize(None).to_numpy()
+    if isinstance(values, pd.Series):
+        values = pa.table({name: values}).column(0)
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp("ms"))
+    if values.type.tz is None:
+        return values.to_numpy()
+    return values.to_pandas().dt.tz_localize(None).to_numpy()
+
+
+def _with_plain_levels(name: str, values: Any) -> Any:
+    """A Categorical whose levels are text, numbers or booleans."""
+    import pandas as pd
+
+    kind = pd.api.types.infer_dtype(values.categories)
+    if kind.startswith("mixed"):
+        raise ValueError(f"column {name!r} has levels of mixed types; make them all numbers or all text")
+    if kind in ("string", "integer", "floating", "boolean", "empty"):
+        return values
+    return values.rename_categories(str)  # such as the intervals of pandas.cut

@@ -1,0 +1,51 @@
+"""All files that a path means as one source. The folders that they lie in may name columns, such as year=2009."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tallbayes.data.columnar import open_arrow, open_parquet
+from tallbayes.data.csv_files import open_csv
+from tallbayes.data.formats import Contents, File
+from tallbayes.data.paths import STANDARD_INPUT, files_of
+from tallbayes.data.pieces import Source
+from tallbayes.data.stack import Part, stack, with_keys
+
+OPENERS = {"CSV": open_csv, "Parquet": open_parquet, "Arrow": open_arrow}
+
+
+def open_file(file: File) -> Contents:
+    """The columns of one file.
+
+    >>> import io
+    >>> contents = open_file(File("'a.csv'", lambda: io.BytesIO(b"x,y\\n1,2\\n3,4\\n"), "CSV"))
+    >>> contents.names, [batch["y"].to_pylist() for batch in contents.batches(["y"])]
+    (['x', 'y'], [[2, 4]])
+    """
+    return OPENERS[file.kind](file)
+
+
+def open_path(path: str) -> Source:
+    """All files that a path means, one below the other in the order of their names.
+
+    >>> open_path("nothing.csv")
+    Traceback (most recent call last):
+    FileNotFoundError: no such file: 'nothing.csv'
+    """
+    files = files_of(path)
+    types = _key_types(files)
+    parts = [Part(file, file.stamp(), with_keys(open_file(file), file.keys, types)) for file in files]
+    return stack(parts, path, held=path == STANDARD_INPUT)
+
+
+def _key_types(files: Sequence[File]) -> dict[str, Any]:
+    """Of each key that folders are named after, whether its values are whole numbers or text."""
+    import pyarrow as pa
+
+    whole: dict[str, bool] = {}
+    for file in files:
+        for key, value in file.keys.items():
+            digits = value is None or (value.isascii() and value.removeprefix("-").isdigit())
+            whole[key] = whole.get(key, True) and digits
+    return {key: pa.int64() if numbers else pa.string() for key, numbers in whole.items()}

@@ -1,0 +1,214 @@
+"""Learn a formula from data in one pass over its pieces: all that a second pass needs to build the design.
+
+The first pass finds what columns hold, the levels of text, missing and infinite values and where they are, what counts
+as 1, and what terms such as scale(x) remember. No more than a piece of the data is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data import functions, group_term
+from tallbayes.data import outcome as outcomes
+from tallbayes.data.ahead import ahead
+from tallbayes.data.columns import clean, is_text
+from tallbayes.data.design import Design, materialise, one_column
+from tallbayes.data.formula import MAX_LEVELS, Formula
+from tallbayes.data.kinds import Column, Distinct, Kind
+from tallbayes.data.learned import Learned
+from tallbayes.data.memory import Memory
+from tallbayes.data.missing import Gaps
+from tallbayes.data.names import require
+from tallbayes.data.parsed import Extra, Parsed
+from tallbayes.data.parts import Parts
+from tallbayes.data.pieces import Piece, Source
+from tallbayes.data.progress import passing
+from tallbayes.data.sample import Rows, Sample
+from tallbayes.data.sources import open_source
+from tallbayes.data.tally import row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+def learn(
+    parsed: Parsed,
+    data: Any,
+    outcome: Any = None,
+    *,
+    binary: bool = True,
+    numeric: Mapping[str, str] | None = None,
+    strata: Sequence[str] = (),
+    arrays: Mapping[str, Array] | None = None,
+    missing: str = "refuse",
+    instead: str = "",
+) -> Learned:
+    """Learn a parsed formula from anything that `sources.py` can open.
+
+    An outcome that is `binary` may be text, and `outcome` is what of it counts as 1. Other columns that are needed:
+    those in `numeric`, which must hold numbers, by what they are for, and `strata`. `arrays` have a number for each
+    row. With `missing="drop"` rows with missing values are left out; `instead` says what else can be done about them.
+
+    >>> from tallbayes.data.parsed import parse
+    >>> learned = learn(parse("y ~ g"), {"y": ["no", "yes", "no"], "g": ["b", "a", "b"]})
+    >>> learned.formula.coefficients, learned.formula.event
+    (('Intercept', 'g[T.b]'), 'yes')
+    """
+    return _Learning(parsed, data, outcome, binary, numeric or {}, strata, arrays or {}, missing, instead).learned()
+
+
+class _Learning:
+    """The first pass over the data."""
+
+    def __init__(
+        self,
+        parsed: Parsed,
+        data: Any,
+        outcome: Any,
+        binary: bool,
+        numeric: Mapping[str, str],
+        strata: Sequence[str],
+        arrays: Mapping[str, Array],
+        missing: str,
+        instead: str,
+    ) -> None:
+        self.parsed, self.given, self.numeric = parsed, outcome, numeric
+        self.arrays, self.instead = arrays, instead
+        others = (*numeric, *strata)
+        self.wanted = list(dict.fromkeys([*parsed.columns, *others]))
+        self.dates = [name for name in parsed.dates if name not in others]
+        self.source = open_source(data)
+        if not self.source.names:
+            raise ValueError("the data has no columns")
+        require(self.wanted, self.source.names)
+        functions.refuse_shadowed(parsed.functions, self.wanted)
+        self.coded = parsed.outcome_column if binary and parsed.trials is None else None
+        if outcome is not None and self.coded is None:
+            raise ValueError(
+                f"outcome={outcome!r} says which value of a column counts as 1, but the left side {parsed.outcome!r} "
+                "is no plain column; write the column's name there, or leave outcome= out"
+            )
+        wanted = None if outcome is None else outcomes.number(outcome)
+        self.distinct = {} if self.coded is None else {self.coded: Distinct(MAX_LEVELS, wanted)}
+        self.codes = (*strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
+        self.distinct |= {name: Distinct(wanted=wanted) for name in self.codes}
+        self.columns = {name: Column(name, self.distinct.get(name)) for name in self.wanted}
+        extras = {what: extra.side for what, extra in _extras(parsed)}
+        sides = {"right": parsed.right, "left": [] if self.coded else parsed.left} | extras
+        self.memories = {name: Memory(side) for name, side in sides.items()}
+        self.sample = Sample() if any(memory.sampled for memory in self.memories.values()) else None
+        self.gaps = Gaps(self.wanted, missing == "drop", arrays)
+        self.first: Rows | None = None  # a row, where no sample is needed
+
+    def learned(self) -> Learned:
+        """Go through the data, and put together what was found."""
+        for piece in _pieces(self.source, self.wanted, "looking at the data"):
+            self.refuse_many(f" in the first {piece.start:,} rows")
+            self.add(piece)
+        left_out = self.rows_left_out()
+        kinds = {name: column.kind() for name, column in self.columns.items()}
+        event = None
+        if self.coded is not None:
+            event = outcomes.event(self.coded, kinds[self.coded], self.distinct[self.coded], self.given)
+        self.refuse_many("")
+        parts, parsed = self.parts(kinds), self.parsed
+        example = self.example(parts)
+        known = {name: memory.transforms() for name, memory in self.memories.items()}
+        left = {} if self.coded is not None else self.left(example, kinds, known["left"]).transforms
+        right = materialise(parsed.right, example, known["right"], self.memories["right"].categories())
+        group = group_term.at_least_two(parsed.group, self.levels(parsed.group, kinds)) if parsed.group else ()
+        others = {
+            what: one_column(what, extra.text, extra.side, example, known[what]).transforms
+            for what, extra in _extras(parsed)
+        }
+        added, trials = others.get("offset", {}), others.get("number of trials", {})
+        levels = {name: kind for name in parsed.predictors if (kind := kinds[name].levels) is not None}
+        formula = Formula(parsed, right.names, levels, right.transforms, right.categories, group, event, added)
+        numbers = {name: self.distinct[name].values() for name in self.codes if kinds[name].levels is None}
+        return Learned(formula, parts, right.structure, left, trials, self.codes, numbers, self.coded, left_out)
+
+    def add(self, piece: Piece) -> None:
+        """Learn from one piece."""
+        columns = {name: clean(name, piece.columns[name], name in self.dates) for name in self.wanted}
+        for name, what in self.numeric.items():
+            if is_text(columns[name]) and columns[name].categories.inferred_type == "string":
+                raise ValueError(f"{what} must be numbers: a column's name or one number per row")
+        kept = self.gaps.add(columns, piece.where)
+        for name, column in self.columns.items():
+            column.add(columns[name], kept, piece.where)
+        memories = [memory for memory in self.memories.values() if memory.factors]
+        if self.gaps.troubled or not (memories or self.first is None):
+            return
+        rows = Rows(np.arange(piece.start, self.gaps.rows), {name: columns[name] for name in self.parsed.columns})
+        rows = rows if kept is None else rows.take(kept)
+        if rows.numbers.size:
+            self.first = rows.take(slice(1)) if self.first is None else self.first
+            if self.sample is not None:
+                self.sample.add(rows)
+            for memory in memories:
+                memory.add(rows, self.sample)
+
+    def rows_left_out(self) -> list[str]:
+        """What to say of rows with missing values; raise ValueError if a value of the others cannot be used."""
+        for what, values in self.arrays.items():
+            if values.shape != (self.gaps.rows,):
+                raise ValueError(f"{what} has shape {values.shape}, but the data has {self.gaps.rows} rows")
+        left_out = self.gaps.left_out()
+        self.gaps.refuse(self.instead)
+        return left_out
+
+    def parts(self, kinds: Mapping[str, Kind]) -> Parts:
+        """All rows once more; nothing that was held to learn from is held any longer."""
+        gaps, again = self.gaps, partial(_pieces, self.source, self.wanted, "building rows")
+        lacking = [name for name, tally in gaps.missing.items() if tally.count]
+        return Parts(again, kinds, self.dates, lacking, self.arrays if gaps.drop else {}, gaps.rows, gaps.kept)
+
+    def refuse_many(self, where: str) -> None:
+        """Raise ValueError if a text column of the right side has too many levels."""
+        for name in self.parsed.predictors:
+            self.columns[name].refuse_many(MAX_LEVELS, where)
+
+    def example(self, parts: Parts) -> pd.DataFrame:
+        """Rows that show formulaic what there is: a sample if something is to be learned from it, or else just one."""
+        assert self.first is not None
+        rows = [self.first] if self.sample is None else self.sample.rows()
+        order = np.argsort(np.concatenate([part.numbers for part in rows]))
+        return parts.join([parts.part(part.columns, None, row) for part in rows], order).frame
+
+    def levels(self, name: str, kinds: Mapping[str, Kind]) -> list[Any]:
+        """The different values of a column, as plain Python values."""
+        levels = kinds[name].levels
+        return self.distinct[name].values().tolist() if levels is None else levels.values
+
+    def left(self, example: pd.DataFrame, kinds: Mapping[str, Kind], transforms: dict[str, Any]) -> Design:
+        """The left side, which must give one number for each row."""
+        column, name = self.parsed.outcome_column, self.parsed.outcome
+        text = column is not None and kinds[column].levels is not None
+        design = None if text else materialise(self.parsed.left, example, transforms, {})
+        if design is None or design.categories:
+            raise ValueError(f"the outcome {name!r} is text; make it a number")
+        if len(design.names) != 1:
+            raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
+        return design
+
+
+def _pieces(source: Source, wanted: Sequence[str], what: str) -> Iterator[Piece]:
+    """A pass over the data; files are read ahead."""
+    found = source.pieces(wanted)
+    with passing(what, source.rows) as done:
+        for piece in found if source.held else ahead(found):
+            yield piece
+            done(len(next(iter(piece.columns.values()))))
+
+
+def _extras(parsed: Parsed) -> list[tuple[str, Extra]]:
+    """What a formula says of each row besides the design, by name."""
+    found = (("offset", parsed.offset), ("number of trials", parsed.trials))
+    return [(what, extra) for what, extra in found if extra is not None]

@@ -1,0 +1,29 @@
+"""Names of columns in messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+
+def require(wanted: Sequence[str], names: Sequence[str], where: str = "the data") -> None:
+    """Raise ValueError if some of `wanted` is not among `names`, with the closest names on offer.
+
+    >>> require(["fcio"], ["y", "fico"])
+    Traceback (most recent call last):
+    ValueError: no column 'fcio' in the data; did you mean 'fico'?
+    """
+    if missing := [name for name in wanted if name not in names]:
+        close = {match: None for name in missing for match in difflib.get_close_matches(name, names)}
+        hint = f"did you mean {listed(list(close))}?" if close else f"it has {listed(names)}"
+        raise ValueError(f"no column {listed(missing)} in {where}; {hint}")
+
+
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Names one after the other, the first of them if there are many.
+
+    >>> listed(["y", "fico"]), listed(["y", "fico"], most=1)
+    ("'y', 'fico'", "'y' and 1 more")
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

@@ -1,0 +1,159 @@
+"""Files as one source: one below the other, in the order in which they are given.
+
+Every piece has the same types: those of all files, made one. A file that changes while it is being read is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tallbayes.data.formats import Contents, File
+from tallbayes.data.names import require
+from tallbayes.data.pieces import Batch, Piece, Source, conform, cut
+
+END = 1 << 16  # bytes at each end of a file that its identity depends on
+
+
+class Part(NamedTuple):
+    """One file as it was when it was opened: `stamp` is what `file.stamp` said then."""
+
+    file: File
+    stamp: list[Any] | None
+    contents: Contents
+
+    def check(self) -> None:
+        """Raise an error if the file is not what it was."""
+        try:
+            now = self.file.stamp()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{self.file.name} was removed while it was being read") from error
+        if now != self.stamp:
+            raise ValueError(
+                f"{self.file.name} changed while it was being read; start again when nothing writes to it any more"
+            )
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Errors of reading are put down to a change of the file if there was one."""
+        self.check()
+        try:
+            yield
+        except (ValueError, OSError):
+            self.check()
+            raise
+
+    def identity(self) -> list[Any]:
+        """What the file is: its place, size and time of change, and a hash of its ends."""
+        with self.unchanged(), self.file.open() as stream:
+            ends = hashlib.sha256(stream.read(END))
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - END))
+            ends.update(stream.read(END))
+        return [*(self.stamp or []), ends.hexdigest()]
+
+
+def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
+    """The rows of all parts; `path` is what messages call them together, and held data have no files to name.
+
+    >>> import io
+    >>> from tallbayes.data.files import open_file
+    >>> files = [File(name, lambda: io.BytesIO(b"x\\n1\\n2\\n"), "CSV") for name in ("'a.csv'", "'b.csv'")]
+    >>> source = stack([Part(file, file.stamp(), open_file(file)) for file in files], "*.csv")
+    >>> [(piece.columns["x"].to_pylist(), piece.where(3)) for piece in source.pieces(["x"])]
+    [([1, 2, 1, 2], "row 1 of 'b.csv'")]
+    """
+    import pyarrow as pa
+
+    names, counts = parts[0].contents.names, [part.contents.rows for part in parts]
+
+    def require_all(wanted: Sequence[str]) -> None:
+        for part in parts:
+            require(wanted, part.contents.names, part.file.name)
+
+    def check_all() -> None:
+        for part in parts:
+            part.check()
+
+    def batches(wanted: Sequence[str]) -> Iterator[Batch]:
+        require_all(wanted)
+        schema = _agreed(path, parts, wanted)
+        for part in parts:
+            start = 0
+            with part.unchanged():
+                for batch in part.contents.batches(wanted):
+                    yield Batch(conform(batch, schema), "" if held else part.file.name, start)
+                    start += batch.num_rows
+        check_all()
+
+    def load(wanted: Sequence[str]) -> dict[str, Any]:
+        require_all(wanted)
+        tables = []
+        for part in parts:
+            with part.unchanged():
+                tables.append(part.contents.table(wanted))
+        schema = _agreed(path, parts, wanted)
+        filled = [table for table in tables if table.num_rows]
+        table = pa.concat_tables([schema.empty_table(), *filled], promote_options="permissive")
+        check_all()
+        return dict(zip(wanted, table.columns, strict=True))
+
+    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
+        return cut(batches(wanted or names[:1]))
+
+    def identity() -> list[list[Any]] | None:
+        return None if any(part.stamp is None for part in parts) else [part.identity() for part in parts]
+
+    rows = None if None in counts else sum(count or 0 for count in counts)
+    return Source(names, rows, held, load, pieces, identity)
+
+
+def with_keys(contents: Contents, values: Mapping[str, Any], types: Mapping[str, Any]) -> Contents:
+    """The columns of a file, and those that its folders name; of two with the same name the file's own.
+
+    `values` are those that the folders give, of these types or of ones that can be cast to them.
+    """
+    import pyarrow as pa
+
+    keys = {key: pa.array([value]).cast(types[key])[0] for key, value in values.items() if key not in contents.names}
+    if not keys:
+        return contents
+
+    def own(wanted: Sequence[str]) -> list[str]:
+        return [name for name in wanted if name not in keys] or contents.names[:1]  # the number of rows is needed
+
+    def all_types(wanted: Sequence[str]) -> dict[str, Any]:
+        known = contents.types(own(wanted))
+        return {name: types[name] if name in keys else known[name] for name in wanted}
+
+    def completed(rows: Any, wanted: Sequence[str]) -> list[Any]:
+        return [pa.repeat(keys[name], rows.num_rows) if name in keys else rows[name] for name in wanted]
+
+    return Contents(
+        [*contents.names, *keys],
+        contents.rows,
+        all_types,
+        lambda wanted: (
+            pa.RecordBatch.from_arrays(completed(batch, wanted), wanted) for batch in contents.batches(own(wanted))
+        ),
+        lambda wanted: pa.Table.from_arrays(completed(contents.table(own(wanted)), wanted), wanted),
+    )
+
+
+def _agreed(path: str, parts: Sequence[Part], wanted: Sequence[str]) -> Any:
+    """The types of all files made one; a file without rows has no say."""
+    import pyarrow as pa
+
+    agreed = None
+    for part in [part for part in parts if part.contents.rows != 0] or parts[:1]:
+        own = pa.schema(list(part.contents.types(wanted).items()))
+        try:
+            agreed = pa.unify_schemas([agreed, own], promote_options="permissive") if agreed else own
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"the files {path!r} disagree on the type of a column: {part.file.name} differs from those before "
+                f"it: {error}"
+            ) from error
+    return agreed

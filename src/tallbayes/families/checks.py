@@ -1,0 +1,121 @@
+"""Outcomes looked at piece by piece: those that a family cannot have, and whether they vary at all."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data.tally import Tally, Where
+
+Array = NDArray[np.float64]
+
+
+class Check(Protocol):
+    """Is shown all outcomes, and then refuses them if need be."""
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See the outcomes of a piece, and the number of trials behind each of them if they are counts of successes."""
+
+    def finish(self) -> None:
+        """Raise ValueError if the outcomes cannot be used."""
+
+
+class ZerosAndOnes:
+    """Outcomes that must be 0 or 1, and both.
+
+    >>> check = ZerosAndOnes("late")
+    >>> check.add(np.array([0.0, 2.0]), lambda row: f"row {row}")
+    >>> check.finish()
+    Traceback (most recent call last):
+    ValueError: outcome 'late' must be 0 or 1, but 1 rows are not (first at row 1: 2); recode it, for example...
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.wrong = name, Tally()
+        self.low, self.high = np.inf, -np.inf
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See `Check`."""
+        wrong = (y != 0) & (y != 1)
+        self.wrong.add(wrong, where, y)
+        if y.size:
+            self.low, self.high = min(self.low, y.min()), max(self.high, y.max())
+
+    def finish(self) -> None:
+        """See `Check`."""
+        name, wrong = self.name, self.wrong
+        if wrong.count:
+            raise ValueError(
+                f"outcome {name!r} must be 0 or 1, but {wrong.count} rows are not (first at {wrong.first}: "
+                f"{wrong.value:g}); recode it, for example ({name} > 0), or choose another family"
+            )
+        if self.low == self.high:
+            raise ValueError(
+                f"outcome {name!r} is {self.low:g} in every row; a regression needs rows with 0 and rows with 1"
+            )
+
+
+class Counts:
+    """Outcomes that must be counts, not all of them zero."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.wrong, self.some = name, Tally(), False
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See `Check`."""
+        self.wrong.add(_no_counts(y), where, y)
+        self.some = self.some or bool(y.any())
+
+    def finish(self) -> None:
+        """See `Check`."""
+        _refuse(self.name, self.wrong)
+        if not self.some:
+            raise ValueError(f"outcome {self.name!r} is 0 in every row; a regression needs some counts above 0")
+
+
+class Successes:
+    """Numbers of successes among trials: some of the trials, and not all."""
+
+    def __init__(self, name: str, trials: str) -> None:
+        self.name, self.trials = name, trials
+        self.wrong, self.wrong_trials, self.too_many = Tally(), Tally(), Tally()
+        self.had = float("nan")  # trials, where there were too many successes
+        self.some, self.only = False, True
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See `Check`."""
+        assert trials is not None
+        self.wrong.add(_no_counts(y), where, y)
+        self.wrong_trials.add(_no_counts(trials), where, trials)
+        beyond = y > trials
+        if not self.too_many.count and beyond.any():
+            self.had = trials[beyond.argmax()]
+        self.too_many.add(beyond, where, y)
+        self.some, self.only = self.some or bool(y.any()), self.only and bool((y == trials).all())
+
+    def finish(self) -> None:
+        """See `Check`."""
+        _refuse(self.name, self.wrong)
+        _refuse(self.trials, self.wrong_trials)
+        if self.too_many.count:
+            raise ValueError(
+                f"outcome {self.name!r} counts {self.too_many.value:g} successes in {self.too_many.first}, which had "
+                f"only {self.had:g} trials ({self.trials!r})"
+            )
+        if not self.some or self.only:
+            some = "only" if self.some else "no"
+            raise ValueError(f"outcome {self.name!r} has {some} successes; a regression needs both")
+
+
+def _no_counts(y: Array) -> NDArray[np.bool_]:
+    return np.asarray((y < 0) | (y != np.floor(y)))
+
+
+def _refuse(name: str, wrong: Tally) -> None:
+    if wrong.count:
+        raise ValueError(
+            f"{name!r} must be counts (0, 1, 2, ...), but {wrong.count} rows are not "
+            f"(first at {wrong.first}: {wrong.value:g})"
+        )
