@@ -33,11 +33,11 @@ N = 2 * CHUNK_ROWS + 4_321
 OPTIONS: dict[str, Any] = {"draws": 12, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
 
 
-def model_of(weighted: bool = False) -> tb.GLM:
+def model_of(weighted: bool = False, n: int = N) -> tb.GLM:
     rng = np.random.default_rng(5)
-    x = np.column_stack([np.ones(N), rng.normal(size=N), rng.random(N) < 0.3])
-    y = rng.random(N) < 1 / (1 + np.exp(2 - x[:, 1]))
-    given = {"weights": rng.gamma(1.0, size=N), "offset": 0.1 * rng.normal(size=N)} if weighted else {}
+    x = np.column_stack([np.ones(n), rng.normal(size=n), rng.random(n) < 0.3])
+    y = rng.random(n) < 1 / (1 + np.exp(2 - x[:, 1]))
+    given = {"weights": rng.gamma(1.0, size=n), "offset": 0.1 * rng.normal(size=n)} if weighted else {}
     return tb.GLM.from_arrays(x, y, **given)
 
 
@@ -165,6 +165,19 @@ def test_nothing_of_all_rows_is_held_in_memory(work):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] - peaks[1] < 3 * CHUNK_ROWS / 8
+
+
+@pytest.mark.parametrize("method", [tb.MH("one-at-a-time"), tb.Consensus(2, inner=tb.MH("independence"))], ids=str)
+def test_a_fit_holds_chunks_only(method):
+    """A byte a row at most, which is what a look and sums of blocks take."""
+    peaks = []
+    for chunks in (1, 4, 7):  # the first compiles
+        model = moved_to_disk(model_of(n=chunks * CHUNK_ROWS))
+        tracemalloc.start()
+        tb.sample(model, method, **OPTIONS | {"warmup": 4})
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 3 * CHUNK_ROWS
 
 
 # --- a full disk ---
