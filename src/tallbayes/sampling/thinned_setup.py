@@ -50,7 +50,7 @@ PAIRS = 1_000  # of proposals, for what is expected of a step
 FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
-STEPS_AHEAD = 5_000  # for which a chain gets its first rows
+STEPS_AHEAD, SHARE_AHEAD = 2_000, 1 / 400  # a chain gets rows for so many steps, or such a share: a pass is dear
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -305,7 +305,7 @@ def _build(
     urn = model.rows.draw(bounds, mode.theta, total, SEEN, int(rng.integers(2**63)))
     limit = pass_cost(model.rows.size, p) / event_cost(p)
     target = _target(model, mode, urn.certain, flat, urn.total, plan.radius, limit, shape)
-    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread)))
+    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread, SHARE_AHEAD * model.rows.size)))
     return ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
 
 
