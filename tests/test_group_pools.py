@@ -19,7 +19,7 @@ from tallbayes.groups import pools, thinned
 from tallbayes.groups.mode import GroupMode, find_group_mode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.outside import _runs, evaluate
-from tallbayes.groups.pools import GroupUrn
+from tallbayes.groups.pools import GroupUrn, Supply
 from tallbayes.groups.remainders import GroupBounds, GroupExpansion, LookAtGroups
 from tallbayes.groups.split import Drawn, Splits
 from tallbayes.groups.thinned import GroupKernel
@@ -58,7 +58,8 @@ def urn_of(rows: Any, expected: float = 30.0) -> tuple[GroupUrn, GroupBounds]:
     most = np.quantile(bounds.of(arrays) * arrays.weights, 0.98)
     bounds = replace(bounds, most=np.where(np.arange(k) == 1, 0.0, most))
     facts = rows.reduce(LookAtGroups(expansion))
-    return GroupUrn(rows, bounds, facts.sizes, rows.reduce(Splits(bounds)), np.full(k, expected)), bounds
+    starts = np.concatenate([[0], np.cumsum(facts.sizes)])
+    return GroupUrn(rows, bounds, starts, rows.reduce(Splits(bounds)), np.full(k, expected)), bounds
 
 
 def same(one: Drawn, other: Drawn) -> bool:
@@ -136,7 +137,57 @@ def test_pools_are_as_large_as_bytes_and_sweeps_allow(monkeypatch):
         assert 0.9 * 1_000_000 < sizes[0] <= 1_000_000
     assert urn.sweeps(10_000) == 1
     for expected in (0.01, 0.1, 1.0, 10.0, 100.0):  # more rows than are expected in the mean
-        assert (urn_of(rows_across(), expected)[0]._sizes(1)[[0, 6]] > stats.poisson.isf(1e-4, expected)).all()
+        assert (urn_of(rows_across(), expected)[0]._sizes(1)[[0, 6]] > stats.poisson.isf(0.03, expected)).all()
+
+
+@pytest.mark.parametrize("group", [0, 6, 7, 8])
+def test_rows_of_one_group_are_drawn_anew(monkeypatch, group):
+    """In proportion to their weighted bounds too; those of other groups stay as they are."""
+    monkeypatch.setattr(pools, "MOST_READ", 2.0)
+    monkeypatch.setattr(pools, "MOST_SWEEPS", 300)
+    rows = rows_across()
+    urn, bounds = urn_of(rows)
+    supply = urn.more(Supply(Drawn.room(2, np.zeros(len(ACROSS), int))), group, 7, 1, 2)
+    before = supply.drawn._replace(x=supply.drawn.x.copy())
+    assert same(before, urn_of(rows)[0].pool((7, 0), 1, 2))
+    own = slice(*supply.drawn.starts[group : group + 2])
+    supply.drawn.next[:] += 5
+    supply.drawn.next[group] = own.stop
+    found = []
+    for times in range(1, 3):
+        supply = urn.more(supply, group, 7, 1, 2)
+        assert (supply.pools, supply.groups, supply.read) == (1, times, times * ACROSS[group])
+        assert supply.drawn.next[group] == own.start
+        assert (np.delete(supply.drawn.next - supply.drawn.starts[:-1], group) == 5).all()
+        assert (np.delete(supply.drawn.x, np.r_[own], axis=1) == np.delete(before.x, np.r_[own], axis=1)).all()
+        found.append(supply.drawn.x[1, own].astype(int))
+        starts = rows.arrays.starts[group : group + 2]
+        assert ((found[-1] >= starts[0]) & (found[-1] < starts[1])).all()
+    with FewBlocks(2):
+        again = urn_of(on_disk(rows))[0]
+        other = again.more(again.more(Supply(before), group, 7, 1, 2), group, 7, 1, 2)
+    assert (other.drawn.x[1, own] == found[0]).all()
+    every, measure = np.concatenate(found), bounds.of(rows.arrays)
+    assert (supply.drawn.y[own] == rows.arrays.y[found[1]]).all()
+    assert (supply.drawn.bound[own] == measure[found[1]]).all()
+    weights = (np.where(np.isinf(measure), 0.0, measure) * rows.arrays.weights)[slice(*starts)]
+    if ACROSS[group] > 1:
+        assert (found[0] != found[1]).any()
+        bins = np.arange(weights.size) * 50 // weights.size
+        expected = np.bincount(bins, weights) / weights.sum() * every.size
+        assert stats.chisquare(np.bincount(bins[every - starts[0]], minlength=50), expected).pvalue > 1e-6
+
+
+def test_a_chain_that_has_read_much_gets_a_new_pool():
+    rows = rows_across()
+    urn, seen = urn_of(rows)[0], []
+    supply = Supply(Drawn.room(2, np.zeros(len(ACROSS), int)))
+    for _ in range(50):
+        supply = urn.more(supply, 8, 7, 0, 1)
+        seen.append((supply.pools, supply.groups))
+    often = int(pools.MOST_READ * rows.size // ACROSS[8])
+    assert seen[: often + 2] == [(1, times) for times in range(often + 1)] + [(2, 0)]
+    assert urn.more(supply, 7, 7, 0, 1).pools == supply.pools + 1  # more than half of all rows
 
 
 def test_rows_that_have_changed_are_seen():
@@ -217,6 +268,18 @@ def test_chains_started_in_the_posterior_stay_there(options):
     assert hierarchy.departure(make("logit", **options, disk=True), STEPS, CHAINS, seed=21) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("read", [0.0, np.inf], ids=["new pools", "single groups"])
+@pytest.mark.parametrize("radius", [None, 2.5])
+def test_chains_that_need_rows_all_the_time_stay_in_the_posterior(monkeypatch, read, radius):
+    for name, value in {"MOST_SWEEPS": 1, "MARGIN": 0.0, "LEAST": 1.0, "MOST_READ": read, "MOST_POOLS": 10**6}.items():
+        monkeypatch.setattr(pools, name, value)
+    kernel, times = make("logit", 0.3, radius, disk=True), []
+    right = kernel.elsewhere.urn.more
+    monkeypatch.setattr(kernel.elsewhere.urn, "more", lambda *given: times.append(0) or right(*given))
+    assert hierarchy.departure(kernel, STEPS, CHAINS, seed=25) > FALSE_ALARM
+    assert len(times) > 3 * CHAINS
+
+
 @pytest.mark.parametrize(("name", "radius"), [("weighted", None), ("weighted", 1.5), ("student-t prior", 2.0)])
 def test_other_models_stay_in_their_posterior(name, radius):
     assert hierarchy.departure(make(name, radius=radius, disk=True), STEPS, CHAINS, seed=22) > FALSE_ALARM
@@ -235,27 +298,28 @@ class Pieces:
 
     def __init__(self, kernel: GroupKernel, size: int) -> None:
         self._whole: dict[int, Drawn] = {}
-        self._last: dict[int, Drawn] = {}
         self._size, self._urn, self.times = size, kernel.elsewhere.urn, 0
 
-    def pool(self, key: tuple[int, int], chain: int, chains: int) -> Drawn:
+    def more(self, supply: Supply, group: int, key: int, chain: int, chains: int) -> Supply:
         self.times += 1
-        if chain not in self._whole:
-            self._whole[chain] = self._urn.pool((key[0], 0), chain, chains)
-        whole = self._whole[chain]
-        if chain in self._last:  # what was used of the piece before
-            whole.next[:] += self._last[chain].next - self._last[chain].starts[:-1]
-        rng = np.random.default_rng([self.times, chain])
+        if not supply.pools:
+            self._whole[chain] = self._urn.pool((key, 0), chain, chains)
+        whole, used = self._whole[chain], supply.drawn.next - supply.drawn.starts[:-1]
+        whole.next[:] += used
         left = whole.starts[1:] - whole.next
-        sizes = np.minimum(left, rng.integers(1, self._size + 1, left.size))
-        assert ((sizes > 0) == (whole.starts[1:] > whole.starts[:-1])).all(), "the sequence is used up"
+        sizes = np.minimum(left, np.random.default_rng([self.times, chain]).integers(1, self._size + 1, left.size))
+        assert sizes[group] > 0, "the sequence is used up"
         chosen = np.concatenate([np.arange(start, start + size) for start, size in zip(whole.next, sizes, strict=True)])
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        self._last[chain] = Drawn(
-            whole.x[:, chosen].copy(), whole.y[chosen], whole.weights, whole.eta[chosen], whole.bound[chosen],
-            whole.table, starts, starts[:-1].copy(),
-        )  # fmt: skip
-        return self._last[chain]
+        return Supply(some_of(whole, chosen, sizes), supply.pools + 1)
+
+
+def some_of(whole: Drawn, chosen: np.ndarray, sizes: np.ndarray) -> Drawn:
+    """So many rows of each group."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Drawn(
+        whole.x[:, chosen].copy(), whole.y[chosen], whole.weights, whole.eta[chosen], whole.bound[chosen],
+        whole.table, starts, starts[:-1].copy(),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("radius", [None, 1.2, 2.5])
@@ -314,12 +378,10 @@ class Again:
 
     def __init__(self, kernel: GroupKernel) -> None:
         whole = kernel.elsewhere.urn.pool(KEY, 0, 1)
-        chosen, starts = whole.starts[:-1], np.arange(whole.starts.size)
-        parts = (whole.x[:, chosen].copy(), whole.y[chosen], whole.weights, whole.eta[chosen], whole.bound[chosen])
-        self._few = Drawn(*parts, whole.table, starts, starts[:-1])
+        self._one = some_of(whole, whole.starts[:-1], np.ones(whole.next.size, int))
 
-    def pool(self, key: tuple[int, int], chain: int, chains: int) -> Drawn:
-        return self._few._replace(next=self._few.starts[:-1].copy())
+    def more(self, supply: Supply, group: int, key: int, chain: int, chains: int) -> Supply:
+        return Supply(self._one._replace(next=self._one.starts[:-1].copy()))
 
 
 def test_rows_that_are_used_again_leave_the_posterior():

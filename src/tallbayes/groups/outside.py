@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tallbayes.families.compiled import compiled
 from tallbayes.groups.remainders import GroupBounds
 from tallbayes.groups.thinned_loop import HERE, THERE, Place, difference
+from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import CHUNK, LENGTH
 from tallbayes.rows.protocol import RowsAtHand
 
@@ -45,16 +46,23 @@ def evaluate(
     d = place.e - place.shift
     changes[groups] = 0.0
     for start, stop in _runs(starts[groups], starts[groups + 1]):
-        # Whole chunks, as in a pass: rounding differs between a row in the middle of a chunk and one at its end, and a
-        # row that was just within the bounds must not be found just outside.
-        low, high = start - start % CHUNK, min(rows.size, stop + -stop % CHUNK)
-        arrays = rows.run(low, high)
+        arrays, first, last = fetch(rows, start, stop)
         eta, found = bounds.expanded(arrays)
         count = _add_changes(
-            bounds.expansion.family.terms, arrays.x, arrays.y, arrays.weights, eta, found, arrays.codes, start - low,
-            stop - low, place.delta, d, changes,
+            bounds.expansion.family.terms, arrays.x, arrays.y, arrays.weights, eta, found, arrays.codes, first, last,
+            place.delta, d, changes,
         )  # fmt: skip
         rows.count(2 * count + bounds.looks * arrays.size)
+
+
+def fetch(rows: RowsAtHand, start: int, stop: int) -> tuple[Arrays, int, int]:
+    """The rows start..stop and some around them, and where they begin and end there.
+
+    These are whole chunks, as in a pass: rounding differs between a row in the middle of a chunk and one at its end,
+    and a row that was just within the bounds must not be found just outside.
+    """
+    low, high = start - start % CHUNK, min(rows.size, stop + -stop % CHUNK)
+    return rows.run(low, high), start - low, stop - low
 
 
 def _runs(starts: Integers, stops: Integers) -> Iterator[tuple[int, int]]:

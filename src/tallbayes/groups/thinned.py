@@ -42,12 +42,12 @@ from tallbayes.data.timing import Phases
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.outside import evaluate
-from tallbayes.groups.pools import GroupUrn
+from tallbayes.groups.pools import GroupUrn, Supply
 from tallbayes.groups.remainders import GroupBounds
-from tallbayes.groups.split import Drawn
 from tallbayes.groups.thinned_loop import (
     ASKED,
     CHANGE,
+    GROUP,
     NEEDS_GROUPS,
     SHARES,
     TOUCHED,
@@ -67,22 +67,13 @@ from tallbayes.sampling.thinned_loop import DONE
 Array = NDArray[np.float64]
 
 
-class _Chain(NamedTuple):
-    place: Place
-    drawn: Drawn
-    pools: int = 0  # that it has had
-
-    def copy(self) -> _Chain:
-        place = Place(*(part.copy() for part in self.place))
-        return self._replace(place=place, drawn=self.drawn._replace(next=self.drawn.next.copy()))
-
-
 class State(NamedTuple):
     """Where the chains are."""
 
     theta: Array  # (chains, p + k + 1)
-    chains: tuple[_Chain, ...]
-    key: int  # of the rows that are drawn ahead for them
+    places: tuple[Place, ...]
+    supplies: tuple[Supply, ...]  # rows that are drawn ahead; they are used up by whoever goes on from here
+    key: int  # of these rows
 
 
 class Elsewhere(NamedTuple):
@@ -139,8 +130,8 @@ class GroupKernel:
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from the expansion's posterior."""
         theta = self.mode.draw(rng.first) if theta is None else np.array(theta, dtype=float)
-        chains = tuple(_Chain(self._enter(point), self.target.drawn) for point in theta)
-        return State(theta, chains, int(rng.second[0].integers(2**63)))
+        places, supply = tuple(self._enter(point) for point in theta), Supply(self.target.drawn)
+        return State(theta, places, (supply,) * len(theta), int(rng.second[0].integers(2**63)))
 
     def _enter(self, theta: Array) -> Place:
         at, p = self.mode.at, self.mode.at.beta.size
@@ -153,45 +144,46 @@ class GroupKernel:
         count, width = state.theta.shape
         draws = Draws.empty(steps, len(self.parts), count, width)
         jobs = [
-            (partial(self._refill, state.key, c, count), chain.copy(), steps, rng.first[c], rng.second[c])
-            for c, chain in enumerate(state.chains)
+            (place, supply, partial(self._more, state.key, c, count), steps, rng.first[c], rng.second[c])
+            for c, (place, supply) in enumerate(zip(state.places, state.supplies, strict=True))
         ]
         with ThreadPoolExecutor(min(count, threads.count())) as pool:
             done = list(pool.map(lambda job: self._run(*job), jobs))
         draws.decided[:], draws.log_posterior[:] = True, np.nan  # nobody has looked at all rows
-        for c, (_, theta, accepted) in enumerate(done):
+        for c, (_, _, theta, accepted) in enumerate(done):
             draws.theta[:, c], draws.screened[:, :, c], draws.accepted[:, :, c] = theta, accepted, accepted > 0
         last = draws.theta[-1].copy() if steps else state.theta
-        return State(last, tuple(chain for chain, *_ in done), state.key), draws
+        return State(last, tuple(one[0] for one in done), tuple(one[1] for one in done), state.key), draws
 
     def _run(
         self,
-        refill: Callable[[_Chain], _Chain],
-        chain: _Chain,
+        place: Place,
+        supply: Supply,
+        more: Callable[[Supply, int], Supply],
         steps: int,
         first: np.random.Generator,
         second: np.random.Generator,
-    ) -> tuple[_Chain, Array, Array]:
+    ) -> tuple[Place, Supply, Array, Array]:
         """All sweeps of one chain; the compiled loop comes back for rows that are not in memory."""
+        place, supply = Place(*(part.copy() for part in place)), supply.copy()
         theta, accepted = np.empty((steps, self.model.rows.width)), np.empty((steps, len(self.parts)))
-        terms, work = self.model.family.tag.terms, Work.room(chain.place.delta.shape[1], chain.place.e.shape[1])
+        terms, work = self.model.family.tag.terms, Work.room(place.delta.shape[1], place.e.shape[1])
         while True:
-            target = self.target._replace(drawn=chain.drawn)
-            why = advance(terms, *target, self.aim, chain.place, work, first, second, theta, accepted)
+            target = self.target._replace(drawn=supply.drawn)
+            why = advance(terms, *target, self.aim, place, work, first, second, theta, accepted)
             if why == DONE:
                 self.model.rows.count(int(work.at[TOUCHED]))
-                return chain, theta, accepted
+                return place, supply, theta, accepted
             refuse(why)
             if why == NEEDS_GROUPS:
-                self._evaluate(chain.place, work)
+                self._evaluate(place, work)
             else:
-                chain = refill(chain)
+                supply = more(supply, int(work.at[GROUP]))
 
-    def _refill(self, key: int, number: int, chains: int, chain: _Chain) -> _Chain:
+    def _more(self, key: int, number: int, chains: int, supply: Supply, group: int) -> Supply:
         """New rows for one of the chains."""
         assert self.elsewhere is not None
-        drawn = self.elsewhere.urn.pool((key, chain.pools), number, chains)
-        return chain._replace(drawn=drawn, pools=chain.pools + 1)
+        return self.elsewhere.urn.more(supply, group, key, number, chains)
 
     def _evaluate(self, place: Place, work: Work) -> None:
         """Fill in what the groups add of which all rows are asked for."""

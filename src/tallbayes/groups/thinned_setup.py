@@ -138,9 +138,9 @@ def expand(
     if at_hand:
         drawn, elsewhere = rows.keep(with_tables, bounds, split), None
     else:
-        drawn = Drawn.room(p, np.zeros(facts.sizes.size, np.intp))
-        urn = GroupUrn(rows, bounds, facts.sizes, split, MOVES_A_SWEEP * split.totals * spread)
-        elsewhere = Elsewhere(urn, bounds, np.concatenate([[0], np.cumsum(facts.sizes)]))
+        drawn, starts = Drawn.room(p, 0 * facts.sizes), np.concatenate([[0], np.cumsum(facts.sizes)])
+        moves = MOVES_A_SWEEP + STRETCHES * mode.flat.shape[1]
+        elsewhere = Elsewhere(GroupUrn(rows, bounds, starts, split, moves * split.totals * spread), bounds, starts)
     always = Always.of(split.always, expansion)
     target = _target(mode, _expansion(mode, arrow, facts.bends, groups), drawn, always)
     target = target._replace(shape=_shape(mode, expansion, seen.weighted, target))
