@@ -124,6 +124,9 @@ def test_all_sources_give_the_same_pieces_again_and_again(name, tmp_path):
                 assert values(piece.columns[column]) == TABLE[column][piece.start : piece.start + SIZE].to_pylist()
     loaded = source.load(NAMES)
     assert [values(loaded[column]) for column in NAMES] == [TABLE[column].to_pylist() for column in NAMES]
+    assert all(
+        len(chunk) for column in loaded.values() if isinstance(column, pa.ChunkedArray) for chunk in column.chunks
+    )
     assert [values(piece.columns["g"])[-1] for piece in source.pieces(["g"])][-1] == "last"
     assert [len(next(iter(piece.columns.values()))) for piece in source.pieces([])] == [5, 5, 5, 5, 3]
 

@@ -91,6 +91,7 @@ def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]]
         return {name: schema.field(name).type for name in wanted}
 
     def table(wanted: Sequence[str]) -> Any:
-        return pa.Table.from_batches(batches(wanted), pa.schema([schema.field(name) for name in wanted]))
+        filled = [batch for batch in batches(wanted) if batch.num_rows]
+        return pa.Table.from_batches(filled, pa.schema([schema.field(name) for name in wanted]))
 
     return Contents(list(schema.names), rows, types, batches, table)

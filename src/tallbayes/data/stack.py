@@ -97,8 +97,8 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
             with part.unchanged():
                 tables.append(part.contents.table(wanted))
         schema = _agreed(path, parts, wanted)
-        filled = [table for table in tables if table.num_rows]
-        table = pa.concat_tables([schema.empty_table(), *filled], promote_options="permissive")
+        filled = [table for table in tables if table.num_rows]  # pyarrow.csv.write_csv fails if the first has no rows
+        table = pa.concat_tables(filled or [schema.empty_table()], promote_options="permissive")
         check_all()
         return dict(zip(wanted, table.columns, strict=True))
 
