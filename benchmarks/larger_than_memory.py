@@ -3,8 +3,8 @@
 Each fit runs in a process of its own under a hard limit of memory. What it takes is told in seconds by phase, in bare
 scans of the same columns by pyarrow in the same run, and in passes over the rows on disk. `loans` makes a first fit and
 one that finds its rows in a cache folder; `groups` wants files with a column `branch`; `splines` simulates its rows.
-`same` fits all of Payne and Mallick's 2.3 million loans from memory, one file, 23 files, CSV and a function, with one, two and
-four threads, and says whether the draws are the same.
+`same` fits all of Payne and Mallick's 2.3 million loans from memory, one file, 23 files, CSV and a function, with one,
+two and four threads, and says whether the draws are the same.
 """
 
 from __future__ import annotations
