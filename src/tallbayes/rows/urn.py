@@ -53,6 +53,11 @@ class Pool(NamedTuple):
         return Pool(*map(np.concatenate, zip(self, other, strict=True)))
 
 
+def most_rows(p: int) -> int:
+    """Of a pool, where rows have p columns."""
+    return MOST_BYTES // (8 * (p + 3))
+
+
 class Drawn(NamedTuple):
     """What a pass has drawn."""
 
@@ -182,8 +187,7 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
         with self._lock:
             if chain not in self._pools.get(key, {}):
-                most = max(chains, MOST_BYTES // (8 * (self._lots.theta.size + 3)))
-                every = self._draw(min(ahead * chains, most), key)
+                every = self._draw(min(ahead * chains, max(chains, most_rows(self._lots.theta.size))), key)
                 ends = [every.y.size * part // chains for part in range(chains + 1)]
                 self._pools[key] = {one: every.some(ends[one], ends[one + 1]) for one in range(chains)}
                 if len(self._pools) > MOST_POOLS:
