@@ -36,7 +36,7 @@ Integers = NDArray[np.intp]
 MOST_BYTES = 1 << 27  # of a pool, for all chains together
 MOST_SWEEPS = 1_000  # for which rows are drawn ahead
 MARGIN, LEAST = 2.0, 2.0  # more rows of each group than expected: standard deviations, and rows
-MOST_READ = 0.1  # share of all rows that a chain reads for single groups before it gets a new pool
+MOST_READ = 0.05  # share of all rows that a chain reads for single groups before it gets a new pool
 MOST_POOLS = 2  # of which some chains have not asked for their rows
 
 

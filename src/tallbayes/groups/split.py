@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,9 +45,11 @@ class Drawn(NamedTuple):
     def room(cls, p: int, sizes: Integers) -> Drawn:
         """For so many drawn rows of each group."""
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        numbers = (np.empty(starts[-1]) for _ in range(3))
-        y, eta, bound = numbers
-        return cls(np.empty((p, starts[-1])), y, NONE, eta, bound, np.empty((0, 2)), starts, starts[:-1].copy())
+        rows = int(starts[-1])
+        # Memory of its own, which the system gets back at once when nobody needs the rows any more.
+        space = np.frombuffer(mmap.mmap(-1, 8 * (p + 3) * rows)) if rows else np.empty(0)
+        x, (y, eta, bound) = space[: p * rows].reshape(p, rows), space[p * rows :].reshape(3, rows)
+        return cls(x, y, NONE, eta, bound, np.empty((0, 2)), starts, starts[:-1].copy())
 
 
 class Always(NamedTuple):
