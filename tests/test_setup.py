@@ -14,8 +14,8 @@ from tallbayes.families import Poisson
 from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.split import require_every_row
 from tallbayes.groups.thinned_loop import TOTAL
-from tallbayes.groups.thinned_setup import require_every_row
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
 from tallbayes.rows.remainders import RemainderBounds
@@ -109,10 +109,10 @@ def nobody(drawn: Any) -> Any:
 
 @pytest.mark.parametrize(("drawn", "total", "always"), [(2, 3.0, 1), (3, 4.0, 1), (3, 3.0, 0), (3, np.nan, 1)])
 def test_what_does_not_add_up_is_refused(drawn, total, always):
-    rows, bounds = 4, 3.0  # of which one row is always evaluated, and three are drawn
-    require_every_row(rows - 3 - 1, bounds, 3.0)
+    rows, bounds = 4, np.array([3.0])  # of which one row is always evaluated, and three are drawn
+    require_every_row(rows - 3 - 1, bounds, np.array([3.0]))
     with pytest.raises(FloatingPointError, match="left out"):
-        require_every_row(rows - drawn - always, bounds, total)
+        require_every_row(rows - drawn - always, bounds, np.array([total]))
 
 
 def test_no_row_of_a_group_is_left_out():
