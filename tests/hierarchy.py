@@ -24,6 +24,7 @@ from scipy import interpolate, optimize, stats
 
 from tallbayes.families import Bernoulli, Poisson
 from tallbayes.families.compiled import OPTIONS
+from tallbayes.groups import moves
 from tallbayes.groups import thinned as grouped
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.mode import GroupMode, find_group_mode
@@ -225,17 +226,22 @@ class Interpreted:
     """The compiled loop run by Python, so that a part of it can be broken: by another function, or without a line."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **broken: Any) -> None:
-        interpret(monkeypatch, grouped_loop, **{"propose": propose, "draw_log_scale": new_log_scale} | broken)
+        interpret(monkeypatch, moves, grouped_loop, propose=propose, draw_log_scale=new_log_scale)
+        for name, part in broken.items():
+            for module in (moves, grouped_loop):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, part)
         loop = grouped_loop.advance
         monkeypatch.setattr(grouped, "advance", getattr(loop, "py_func", loop))
 
 
 def without(name: str, line: str, instead: str = "pass") -> Any:
     """A function of the loop with one line of it left out, or with another."""
-    source = inspect.getsource(getattr(grouped_loop, name).py_func)
+    right = getattr(grouped_loop, name).py_func
+    source = inspect.getsource(right)
     assert source.count(line) == 1, f"{name} no longer has the line {line!r}; break it in another way"
     found: dict[str, Any] = {}
-    exec(source[source.index("def ") :].replace(line, instead), vars(grouped_loop), found)
+    exec(source[source.index("def ") :].replace(line, instead), vars(inspect.getmodule(right)), found)
     return found[name]
 
 

@@ -335,6 +335,21 @@ def test_draws_do_not_depend_on_where_the_loop_was_interrupted(radius, size):
     assert times[0] == 2 < times[1]
 
 
+def test_rows_in_memory_that_are_drawn_ahead_give_the_draws_from_a_disk(monkeypatch):
+    """With several chunks, groups over their borders, and pools and single groups that are used up."""
+    monkeypatch.setattr(pools, "MOST_SWEEPS", 4)
+    model, mode = big()
+    with FewBlocks(1):
+        there = expand(find_group_mode(hierarchy.model_on_disk(model)), np.random.default_rng(1))[0]
+        found = harness.some_draws(there, [40], chains=3)
+    here = expand(mode, np.random.default_rng(1), at_hand=False)[0]
+    assert harness.same(found, harness.some_draws(here, [40], chains=3))
+    streams = Streams.spawn(3, 3)
+    supplies = here.advance(here.start(streams), 40, streams)[0].supplies
+    assert all(supply.pools > 1 for supply in supplies)
+    assert any(supply.groups > 0 for supply in supplies)
+
+
 def test_draws_do_not_depend_on_how_sweeps_are_split_or_on_threads(monkeypatch):
     monkeypatch.setattr(pools, "MOST_SWEEPS", 3)
     kernel = make("logit", 0.3, 2.0, disk=True)

@@ -20,30 +20,15 @@ from hierarchy import Interpreted, make, mode_of, model_named, with_groups
 from scipy import stats
 
 import tallbayes as tb
+from tallbayes.groups import moves
 from tallbayes.groups import thinned_loop as grouped_loop
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.moves import BENDS, EFFECT, FROM_PRIOR, HERE, METRIC, NARROW, SD, THETA, TOTAL
 from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.remainders import GroupExpansion
 from tallbayes.groups.scale import new_log_scale
 from tallbayes.groups.thinned import GroupKernel
-from tallbayes.groups.thinned_loop import (
-    BENDS,
-    CHANGE,
-    COEFFICIENTS,
-    EFFECT,
-    EFFECTS,
-    FROM_PRIOR,
-    HERE,
-    METRIC,
-    NARROW,
-    SCALE,
-    SD,
-    THETA,
-    TOTAL,
-    TOUCHED,
-    Place,
-    Work,
-)
+from tallbayes.groups.thinned_loop import CHANGE, COEFFICIENTS, EFFECTS, SCALE, TOUCHED, Place, Work
 from tallbayes.models.cautions import SeparationWarning
 from tallbayes.rows import passes, threads
 from tallbayes.sampling import shape
@@ -245,7 +230,7 @@ def test_whitened_coefficients():
     kernel = make("student-t prior")
     points = some_points("student-t prior", 20)
     expected = [given_effects(kernel, theta)[0] for theta in points]
-    np.testing.assert_allclose(grouped_loop.whitened(kernel.target.expansion, points), expected, atol=1e-10)
+    np.testing.assert_allclose(moves.whitened(kernel.target.expansion, points), expected, atol=1e-10)
 
 
 # --- kind 1: events ---
@@ -542,7 +527,7 @@ def bent_more(kernel: GroupKernel) -> GroupKernel:
 
 
 def test_a_bend_that_the_ratio_does_not_know_leaves_the_posterior(monkeypatch):
-    right = grouped_loop.coefficient_gaussian.py_func
+    right = moves.coefficient_gaussian.py_func
 
     def forgotten(expansion, e, log_tau, root, mean, bent):
         right(expansion, e, log_tau, root, mean, bent)

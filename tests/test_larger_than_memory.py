@@ -175,7 +175,7 @@ def test_an_interrupt_in_a_pass(turn, folder, places, monkeypatch):
 
     def interrupted(self, *arguments):
         seen.append(1)
-        if len(seen) == 1 + 5 * turn:  # there are four chunks, and some are looked at besides
+        if len(seen) == 1 + 17 * turn:  # there are sixteen chunks, and some are looked at besides
             raise KeyboardInterrupt
         return right(self, *arguments)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
+from tallbayes.groups.moves import HERE, THERE
 from tallbayes.groups.remainders import GroupBounds
-from tallbayes.groups.thinned_loop import HERE, THERE, Place, difference
+from tallbayes.groups.thinned_loop import Place, difference
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import CHUNK, LENGTH
 from tallbayes.rows.protocol import RowsAtHand

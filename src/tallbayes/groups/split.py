@@ -22,6 +22,7 @@ from tallbayes.rows.threads import over_blocks
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
+APART = 1 << 20  # bytes
 ROUNDED = 1e-9  # relative difference of two sums over all rows that is due to rounding
 
 
@@ -46,8 +47,9 @@ class Drawn(NamedTuple):
         """For so many drawn rows of each group."""
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rows = int(starts[-1])
-        # Memory of its own, which the system gets back at once when nobody needs the rows any more.
-        space = np.frombuffer(mmap.mmap(-1, 8 * (p + 3) * rows)) if rows else np.empty(0)
+        size = 8 * (p + 3) * rows
+        # Much memory lies apart, so that the system gets it back at once when nobody needs the rows any more.
+        space = np.frombuffer(mmap.mmap(-1, size)) if size > APART else np.empty(size // 8)
         x, (y, eta, bound) = space[: p * rows].reshape(p, rows), space[p * rows :].reshape(3, rows)
         return cls(x, y, NONE, eta, bound, np.empty((0, 2)), starts, starts[:-1].copy())
 

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.groups.mode import GroupMode
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.moves import SHARES
 from tallbayes.groups.outside import evaluate
 from tallbayes.groups.pools import GroupUrn, Supply
 from tallbayes.groups.remainders import GroupBounds
@@ -49,7 +50,6 @@ from tallbayes.groups.thinned_loop import (
     CHANGE,
     GROUP,
     NEEDS_GROUPS,
-    SHARES,
     TOUCHED,
     Aim,
     GroupTarget,

@@ -14,6 +14,7 @@ from scipy.special import expit, fdtrc, ndtr
 from tallbayes.groups.arrow import Arrow
 from tallbayes.groups.looking import LookAtCoefficients
 from tallbayes.groups.mode import GroupMode
+from tallbayes.groups.moves import LOGISTIC, Expansion
 from tallbayes.groups.pools import GroupUrn
 from tallbayes.groups.remainders import (
     BoundTotals,
@@ -29,12 +30,10 @@ from tallbayes.groups.thinned_loop import (
     COEFFICIENTS,
     EFFECTS,
     FLAT,
-    LOGISTIC,
     SCALE,
     STRETCHES,
     TAU,
     Aim,
-    Expansion,
     GroupTarget,
 )
 from tallbayes.models.flat import pivots_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallbayes.groups.thinned_loop import COEFFICIENTS, SCALE, Aim, whitened
+from tallbayes.groups.moves import whitened
+from tallbayes.groups.thinned_loop import COEFFICIENTS, SCALE, Aim
 from tallbayes.sampling.kernel import Advance, Draws
 from tallbayes.sampling.warmup import settled
 

@@ -13,7 +13,7 @@ from tallbayes.rows.subsample import scattered
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
-STEP = 1 << 17  # rows that are merged at a time
+STEP = 1 << 15  # rows that are merged at a time
 MOST_NUMBERS = 1 << 24  # of distinct rows
 LOOK, PLACES = 20_000, 16  # rows looked at before deciding whether to merge duplicates, and in how many stretches
 

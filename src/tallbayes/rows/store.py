@@ -20,7 +20,7 @@ from tallbayes.rows.threads import in_turns
 
 Array = NDArray[np.float64]
 
-BLOCKS = 8  # of a chunk
+BLOCKS = 2  # of a chunk: as many numbers as a processor's own cache holds
 CHUNK_ROWS = BLOCKS * LENGTH
 ALIGNED = 64  # bytes
 KINDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 8: np.float64}  # by their width
