@@ -122,5 +122,5 @@ def test_intervals_of_predictions_have_their_coverage(kind):
 
 
 def test_new_groups_without_an_effect_of_their_own_are_noticed(monkeypatch):
-    monkeypatch.setattr("tallbayes.results.predict._normals", lambda level, seed, count: np.zeros(count))
+    monkeypatch.setattr("tallbayes.groups.predict._normals", lambda level, seed, count: np.zeros(count))
     assert stats.binomtest(covered("groups"), 120, 0.94).pvalue < harness.FALSE_ALARM

@@ -269,7 +269,7 @@ def test_rows_are_never_copied_while_sampling(inner, monkeypatch):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < rows * 8 / 10  # a tenth of one column
+    assert peak < rows * 8 / 3  # a third of one column: rows are drawn block by block
 
 
 def test_all_rows_are_touched_once_a_draw():

@@ -197,7 +197,7 @@ FILES = {
     "empty": ("a.csv", b"", ValueError, "is empty"),
     "no rows": ("a.csv", b"x,y\n", ValueError, "the data has no rows"),
     "ragged": ("a.csv", b"x,y\n1,2\n3\n", ValueError, "cannot read .* as CSV separated by ','"),
-    "duplicate": ("a.csv", b"x,x\n1,2\n", ValueError, "duplicate column names: 'x'"),
+    "duplicate": ("a.csv", b"x,x\n1,2\n", ValueError, r"duplicate column names in .*a\.csv': 'x'"),
     "other name": ("a.xlsx", b"x", ValueError, "is neither CSV nor Parquet nor Arrow: its name must end in"),
 }
 

@@ -65,7 +65,7 @@ CASES = [
     ("text ~ x", {"outcome": "a"}),
     ("I(text == 'a') ~ log(z) + I(ordered > 'lo') + {x**2 + n}", {}),
     ("y ~ month(when) + C(year(when)) + days(when)", {}),
-    ("y ~ C(x > 0) + hashed(n, levels=3)", {}),
+    ("y ~ C(x > 0) + hashed(n, levels=3) + C(where(n > 3, 'late', 'early'))", {}),
     ("y ~ x", {"weights": "w", "offset": "o"}),
     ("y ~ text", {"weights": DATA["w"].tolist(), "offset": DATA["o"].to_numpy()}),
     ("y ~ text + ordered", {}),  # with duplicates
@@ -237,6 +237,14 @@ def test_text_with_too_many_levels_is_not_read_to_its_end(monkeypatch):
     assert read == [0, 600, 1200]
     few = {"y": np.arange(MAX_LEVELS) % 2, "g": texts[:MAX_LEVELS], "x": np.arange(MAX_LEVELS) ** 2.0}
     assert len(GLM("y ~ g", few).coefficients) == MAX_LEVELS
+
+
+def test_a_number_with_too_many_levels(monkeypatch):
+    data = {"y": np.arange(100_000) % 2, "x": np.arange(100_000) / 7}
+    for rows in (100_000, 20_000):
+        monkeypatch.setattr(pieces, "PIECE", rows)
+        with pytest.raises(ValueError, match=r"'C\(x\)' has more than 10,000 levels; leave out the C\(\) if"):
+            GLM("y ~ C(x)", data)
 
 
 # Pieces that differ in kind

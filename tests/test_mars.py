@@ -76,6 +76,17 @@ def test_a_saved_fit_predicts_the_same(fit, tmp_path):
     assert list(fit.to_arviz().children) == ["posterior", "sample_stats", "splines", "constant_data"]
 
 
+def test_rows_are_predicted_piece_by_piece(fit, tmp_path, monkeypatch):
+    new = data(100, seed=4)
+    whole = fit.predict(new)
+    monkeypatch.setattr("tallbayes.data.pieces.PIECE", 13)
+    pd.testing.assert_frame_equal(fit.predict(new), whole, check_exact=True)
+    assert fit.predict_to(new, tmp_path / "out.parquet", ["sex"], progress=False) == 100
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(found.drop(columns="sex"), whole, check_exact=True)
+    assert found["sex"].tolist() == new["sex"].tolist()
+
+
 def test_predictions_have_intervals_and_the_index_of_the_rows(fit):
     new = data(30, seed=4).set_index(pd.Index(range(100, 130)))
     table = fit.predict(new, interval=0.8)

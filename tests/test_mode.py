@@ -403,7 +403,10 @@ def test_no_warning_where_the_prior_decides_but_the_maximum_is_finite():
 @pytest.mark.parametrize("seed", range(3))
 def test_rare_level_absent_from_the_first_look(seed):
     n = 2 * LOOKED_AT + 20_000
-    data, rare = levels(n, seed=seed), np.argsort(of_block(KEY, 0).random(LENGTH))[-3:]  # with large random numbers
+    data, rare = (
+        levels(n, seed=seed),
+        np.argsort(of_block(KEY, 0).random(LENGTH, dtype=np.float32))[-3:],
+    )  # with large random numbers
     data["g"][rare], data["y"][rare] = "rare", [1, 0, 0]
     x = np.column_stack([np.ones(n), data["x"], *(data["g"] == level for level in ("b", "c", "rare"))])
     model = GLM("y ~ x + g", data)

@@ -11,6 +11,7 @@ from tallbayes.results.example import example
 from tallbayes.results.file import load
 from tallbayes.rows import calibration
 from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.looking import FirstLook, Look
 from tallbayes.rows.memory import MemoryRows
 
 FALSE_ALARM = 1e-4
@@ -142,6 +143,46 @@ def test_an_old_file_has_none(tmp_path):
     fit.save(tmp_path / "fit.nc")
     with pytest.raises(ValueError, match="fit again"):
         load(tmp_path / "fit.nc").calibration()
+
+
+@pytest.mark.parametrize(
+    ("family", "low", "spread"), [(Bernoulli(), -2.0, 1.0), (Bernoulli(), -7.0, 1.5), (Poisson(), 0.3, 0.5)]
+)
+def test_some_rows_tell_how_far_predictors_reach(family, low, spread):
+    """One pass; those farther out are not lost, and bins are those of a pass that has found the ends before."""
+    eta, y = rows(family=family, low=low, spread=spread)
+    every = MemoryRows([eta], y)
+    look = every.reduce(FirstLook(3_000, every.mean_outcome, every.total_weight))
+    before = every.passes
+    found = by_predictor(every, [1.0], look=look)
+    assert every.passes == before + 1
+    for part, total in zip(found, (y.size, eta.sum(), y.sum()), strict=True):
+        np.testing.assert_allclose(part.sum(), total)
+    outside = found.weight[[0, -1]].sum()
+    assert 0 < outside < y.size / 300
+    one, other = (calibrate(cells, family) for cells in (found, by_predictor(every, [1.0])))
+    assert one.rows.size == other.rows.size
+    for name in ("rows", "predicted", "observed", "lower", "upper"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=0.05, err_msg=name)
+
+
+def test_a_fit_of_many_rows_looks_at_them_once(monkeypatch):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(100_000)
+    model = tb.GLM("y ~ x", {"x": x, "y": (rng.random(x.size) < expit(-1 + x)) * 1})
+    monkeypatch.setattr(calibration, "Reach", lambda predictor: pytest.fail("all rows are looked at for the ends"))
+    fit = tb.sample(model, "mh", draws=5, warmup=5, chains=1, seed=1, progress=False)
+    assert fit.calibration()["rows"].sum() == x.size
+
+
+@pytest.mark.parametrize("far", [1e5, 1e300])
+def test_rows_that_are_far_out_go_into_the_last_cells(far):
+    eta = np.array([-far, 0.0, 1.0, far])
+    every = MemoryRows([eta], [0.0, 0.0, 1.0, 1.0])
+    look = Look(every.arrays.take(np.array([1, 2])), np.ones(2))
+    found = by_predictor(every, [1.0], look=look)
+    assert found.weight[[0, -1]].tolist() == [1.0, 1.0]
+    assert found.predictor[[0, -1]].tolist() == [-far, far]
 
 
 def test_bins_are_as_many_as_told():

@@ -88,6 +88,7 @@ def with_dataset(folder, keep=None):
 
 SOURCES = {
     "pandas": lambda folder: TABLE.to_pandas(),
+    "pandas, other index": lambda folder: TABLE.to_pandas().set_index(np.arange(ROWS)[::-1] / 2),
     "dict": lambda folder: TABLE.to_pydict(),
     "pyarrow": lambda folder: TABLE,
     "record batch": lambda folder: TABLE.to_batches()[0],
@@ -100,7 +101,7 @@ SOURCES = {
     **{f"one {ending}": lambda folder, ending=ending: one(folder, ending) for ending in WRITERS},
     **{f"many {ending}": lambda folder, ending=ending: many(folder, ending) for ending in WRITERS},
 }
-HELD = ["pandas", "dict", "pyarrow", "record batch", "polars"]
+HELD = ["pandas", "pandas, other index", "dict", "pyarrow", "record batch", "polars"]
 COUNTED = [*HELD, "data set", "one feather", "many feather", "one parquet", "many parquet"]
 
 
@@ -123,6 +124,9 @@ def test_all_sources_give_the_same_pieces_again_and_again(name, tmp_path):
                 assert values(piece.columns[column]) == TABLE[column][piece.start : piece.start + SIZE].to_pylist()
     loaded = source.load(NAMES)
     assert [values(loaded[column]) for column in NAMES] == [TABLE[column].to_pylist() for column in NAMES]
+    assert all(
+        len(chunk) for column in loaded.values() if isinstance(column, pa.ChunkedArray) for chunk in column.chunks
+    )
     assert [values(piece.columns["g"])[-1] for piece in source.pieces(["g"])][-1] == "last"
     assert [len(next(iter(piece.columns.values()))) for piece in source.pieces([])] == [5, 5, 5, 5, 3]
 
@@ -203,6 +207,21 @@ def test_categories_of_several_files(tmp_path, monkeypatch):
     for many in (64, 1):  # parts of a piece that are copied together
         monkeypatch.setattr(pieces, "MANY", many)
         assert [values(piece.columns["g"]) for piece in source.pieces(["g"])] == [["b", "a", "c", "b", "d"]]
+
+
+def test_names_with_dots(tmp_path):
+    pq.write_table(pa.table({"w": [1], "w.1": [2], "w.1.a": [3]}), tmp_path / "a.parquet")
+    for name, value in (("w", 1), ("w.1", 2), ("w.1.a", 3)):
+        (piece,) = open_source(tmp_path).pieces([name])
+        assert {name: values(column) for name, column in piece.columns.items()} == {name: [value]}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_later_file_with_a_name_twice(ending, tmp_path):
+    WRITERS[ending](pa.table({"x": [1]}), tmp_path / f"a.{ending}")
+    WRITERS[ending](pa.table([[1], [2]], names=["x", "x"]), tmp_path / f"b.{ending}")
+    with pytest.raises(ValueError, match=rf"duplicate column names in .*b\.{ending}': 'x'; rename"):
+        open_source(tmp_path)
 
 
 # Row groups and batches of all sizes

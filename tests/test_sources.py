@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from tallbayes.cli import main
 from tallbayes.cli.output import BAD_DATA, NOT_CONVERGED
 from tallbayes.data.frames import check, read
-from tallbayes.data.sources import column_names, rereadable
+from tallbayes.data.sources import column_names, open_source, rereadable
 from tallbayes.results.example import example
 
 TABLE = pa.table({"y": [True, False, True], "fico": [700.5, 650.0, 600.0], "bank": ["b", "a", "b"]})
@@ -375,6 +375,20 @@ def test_keys_at_addresses(put):
     put("memory://loans/year=2011/a.parquet", as_parquet(TABLE.select(["y"])))
     with pytest.raises(ValueError, match=r"no column 'fico' in 'memory:///loans/year=2011/a.parquet'"):
         read("memory://loans", ["fico"])
+
+
+def test_a_file_that_changes_at_an_address(put):
+    put("memory://loans/a.parquet", as_parquet(TABLE))
+    put("memory://loans/b.parquet", as_parquet(TABLE))
+    source = open_source("memory://loans")
+    known = source.identity()
+    assert [entry[0] for entry in known] == ["memory:///loans/a.parquet", "memory:///loans/b.parquet"]
+    assert known == open_source("memory://loans").identity()
+    assert [len(piece.columns["y"]) for piece in source.pieces(["y"])] == [6]
+    put("memory://loans/b.parquet", as_parquet(TABLE[1:]))
+    with pytest.raises(ValueError, match=r"'memory:///loans/b.parquet' changed while it was being read"):
+        list(source.pieces(["y"]))
+    assert open_source("memory://loans").identity() != known
 
 
 def test_nothing_at_an_address(put):

@@ -1,6 +1,7 @@
 """Rows that several readers hold, each some whole blocks: the same bits, whoever has which.
 
-This is all that rows elsewhere must do for sums over all rows. Random access is for rows that are at hand.
+This is all that rows elsewhere must do for sums over all rows, for a first look at them, and for drawing some of them.
+Random access is for rows that are at hand.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.families import Bernoulli, Poisson
+from tallbayes.models.first import first_pass
 from tallbayes.rows import threads
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.calibration import by_predictor
@@ -30,6 +32,7 @@ from tallbayes.rows.tasks import (
     Moved,
     OutcomeSums,
 )
+from tallbayes.rows.urn import Urn
 from tallbayes.sampling.kernel import Streams
 
 N = 5 * LENGTH + 777
@@ -40,10 +43,23 @@ class SplitRows:
 
     def __init__(self, rows: MemoryRows, ends: list[int]) -> None:
         edges = [0, *(end * LENGTH for end in ends), rows.size]
-        self.parts = [rows.arrays.take(np.arange(first, last)) for first, last in pairwise(edges)]
+        self.parts = [
+            replace(rows.arrays.take(np.arange(first, last)), block=first // LENGTH) for first, last in pairwise(edges)
+        ]
         self.size, self.columns, self.width, self.groups = rows.size, rows.columns, rows.width, rows.groups
+        self.total_weight, self.mean_outcome, self.strata = rows.total_weight, rows.mean_outcome, rows.strata
         self.touched = self.passes = 0
         self.outcomes: Outcomes = self.reduce(OutcomeSums())
+
+    def count(self, rows: int, passes: int = 0) -> None:
+        self.touched += rows
+        self.passes += passes
+
+    def reduce_all(self, *questions: Any) -> Any:
+        return tuple(self.reduce(*question) for question in questions)
+
+    def draw(self, *given: Any) -> Urn:
+        return Urn(self, *given)  # type: ignore[arg-type]
 
     def reduce(self, task: Any, params: Any = None) -> Any:
         given = NOTHING if params is None else np.atleast_2d(np.asarray(params, dtype=float))
@@ -110,6 +126,51 @@ def test_measures_of_rows_do_not_depend_on_who_holds_them(split, grouped):
         np.testing.assert_array_equal(measure.of(rows.arrays), found)
 
 
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_what_is_drawn_and_looked_at_does_not_depend_on_who_holds_it(split, weighted):
+    rows = rows_of(False, weighted, False)
+    theta, parted = np.random.default_rng(4).normal(size=rows.width) / 4, SplitRows(rows, SPLITS[split])
+    tag, factor = Bernoulli().tag, np.eye(4) / 100
+    bounds = RemainderBounds(tag, theta, factor, 5.0).of(rows.arrays) * rows.arrays.own
+    measure = RemainderBounds(tag, theta, factor, 5.0, float(np.quantile(bounds, 0.999)))
+    found = []
+    for some in (rows, parted):
+        urn, first = some.draw(measure, theta, bounds.sum(), 500, 6), first_pass(some, tag)
+        pools = [urn.pool((7, number), chain, 3, 400) for number in range(2) for chain in range(3)]
+        kept = [part for pool in (urn.seen, *pools) for part in pool]
+        kept += [urn.certain.x, urn.certain.y, urn.certain.weights, np.array([urn.total, urn.rows])]
+        assert urn.certain.size == pytest.approx(rows.size / 1000, abs=2)
+        assert first.look is not None
+        kept += [first.look.scale, first.look.arrays.x, first.look.weighted.weights, first.look.arrays.strata["h"]]
+        found.append(kept + parts_of(first.moments) + parts_of(first.at_zero))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("split", ["two", "uneven"])
+def test_a_fit_is_the_same_from_the_first_pass_to_the_last_draw(split):
+    """Nothing is at hand: mode, bounds and rows come from readers."""
+    rng = np.random.default_rng(5)
+    x = np.column_stack([np.ones(N), rng.normal(size=N)])
+    y = rng.random(N) < 1 / (1 + np.exp(5 - x[:, 1]))
+    draws = []
+    for parted in (False, True):
+        model = tb.GLM.from_arrays(x, y)
+        if parted:
+            model.rows = SplitRows(model.rows, SPLITS[split])  # type: ignore[assignment]
+            vars(model).pop("first")
+        kernel, streams = tb.Thinned().kernel(model, 1), Streams.spawn(2, 3)
+        state, made = kernel.start(streams), []
+        for steps in (50, 250):
+            state, some = kernel.advance(state, steps, streams)
+            made.append(some.theta)
+        draws.append(np.concatenate(made))
+        assert kernel.urn is not None
+        assert all(chain.pools > 0 for chain in state.chains)
+    np.testing.assert_array_equal(*draws)
+
+
 METHODS = [tb.MH(), tb.MH("one-at-a-time"), tb.TwoStage(), tb.Thinned()]
 
 
@@ -129,10 +190,9 @@ def test_draws_are_the_same_for_any_number_of_threads_and_readers(method):
         parted = tb.GLM.from_arrays(x, y)
         kernel = method.kernel(model, 1)
         assert kernel.model.rows.size == N
-        whole, parted.rows = model.rows, SplitRows(model.rows, SPLITS[split])  # type: ignore[assignment]
+        parted.rows = SplitRows(model.rows, SPLITS[split])  # type: ignore[assignment]
         again = replace(kernel, model=parted)
         streams, others = (Streams.spawn(2, 2) for _ in range(2))
-        parted.rows.count = whole.count  # type: ignore[method-assign]
         here = kernel.advance(kernel.start(streams), 20, streams)[1]
         there = again.advance(again.start(others), 20, others)[1]
         np.testing.assert_array_equal(here.theta, there.theta)

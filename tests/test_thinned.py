@@ -512,21 +512,26 @@ def test_a_state_can_be_gone_on_from_twice():
 # --- kind 9: honest counts ---
 
 
+@pytest.mark.parametrize("ahead", [None, 3])
 @pytest.mark.parametrize("threshold", [np.inf, 0.3])
-def test_rows_touched_are_what_was_drawn_and_passed(monkeypatch, threshold):
+def test_rows_touched_are_what_was_used_and_passed(monkeypatch, threshold, ahead):
+    """Not what was drawn ahead: rows that are left in a pool may never be looked at."""
     kernel = make(threshold=threshold, limit=4.0)
-    drawn = []
-    right = Urn.pool
+    if ahead:
+        small_pools(monkeypatch, ahead)
+    given, right = {0: [], 1: []}, Urn.pool
 
-    def recorded(self, *given):
-        pool = right(self, *given)
-        drawn.append(pool.y.size)
+    def recorded(self, key, chain, *rest):
+        pool = right(self, key, chain, *rest)
+        given[chain].append(pool.y.size)
         return pool
 
     monkeypatch.setattr(Urn, "pool", recorded)
-    rows = kernel.model.rows
-    before = rows.touched
+    rows, rng = kernel.model.rows, Streams.spawn(3, 2)
+    state, before = kernel.start(rng), rows.touched
     with harness.counting(rows) as tally:
-        harness.some_draws(kernel, [50])
-    assert sum(drawn) > 0 < sum(tally)
-    assert rows.touched - before == sum(drawn) + sum(tally) + 2 * 50 * kernel.target.always.y.size
+        for steps in (3, 47):
+            state, _ = kernel.advance(state, steps, rng)
+    used = sum(sum(given[c][:-1]) + chain.used for c, chain in enumerate(state.chains))
+    assert used > 50 < sum(tally)
+    assert rows.touched - before == used + sum(tally) + 2 * 50 * kernel.target.always.y.size

@@ -54,6 +54,8 @@ HEADINGS = {  # options that are not here come before them
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
+MEMORY_HELP = "What the rows may take of memory, such as 2GB; others go to disk.  [default: half of what is free]"
+CACHE_HELP = "Keep the rows there as the formula has made them, and find them again the next time."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
 
@@ -87,6 +89,8 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @whole("--seed", 0, "The same seed gives the same draws.")
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
+@click.option("--memory", metavar="SIZE", help=MEMORY_HELP)
+@click.option("--cache", type=click.Path(file_okay=False), metavar="FOLDER", help=CACHE_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def fit_command(

@@ -48,11 +48,12 @@ def _part(fragment: Any, schema: Any) -> Part:
             raise FileNotFoundError(fragment.path)
         return None if about.mtime_ns is None else [fragment.path, about.size, about.mtime_ns]
 
+    opened = stamp()
     file = File(repr(fragment.path), lambda: fragment.filesystem.open_input_file(fragment.path), "Parquet", stamp=stamp)
     contents = contents_of(schema, None, _scanned(partial(fragment.scanner, schema=schema), file.name))
     if isinstance(fragment, ds.ParquetFileFragment) and len(fragment.row_groups) == fragment.metadata.num_row_groups:
-        contents = _preferred(with_keys(open_parquet(file), *_keys(fragment, schema)), contents, schema)
-    return Part(file, stamp(), contents)
+        contents = _preferred(with_keys(open_parquet(file), _keys(fragment, schema)), contents, schema)
+    return Part(file, opened, contents)
 
 
 def _preferred(whole: Contents, scanned: Contents, schema: Any) -> Contents:
@@ -65,12 +66,13 @@ def _preferred(whole: Contents, scanned: Contents, schema: Any) -> Contents:
     return contents_of(schema, whole.rows, batches)
 
 
-def _keys(fragment: Any, schema: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file's folders say of its rows, and the types that the data set has for it."""
+def _keys(fragment: Any, schema: Any) -> dict[str, Any]:
+    """What a file's folders say of its rows, with the types of the data set."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     keys = ds.get_partition_keys(fragment.partition_expression)
-    return keys, {key: schema.field(key).type for key in keys}
+    return {key: pa.array([value], schema.field(key).type)[0] for key, value in keys.items()}
 
 
 def _scanned(scanner: Callable[..., Any], what: str) -> Callable[[Sequence[str]], Iterator[Any]]:

@@ -37,6 +37,7 @@ def open_parquet(file: File) -> Contents:
 def open_arrow(file: File) -> Contents:
     """The columns of an Arrow file or stream."""
     import pyarrow as pa
+    import pyarrow.dataset
     import pyarrow.ipc
 
     def reader(stream: Any, fields: list[int] | None = None) -> Any:
@@ -50,8 +51,8 @@ def open_arrow(file: File) -> Contents:
     with plainly(f"{file.name} is not an Arrow or Feather file"), (file.map or file.open)() as stream:
         found = reader(stream)
         schema, rows, long = found.schema, None, False
-        if file.map and hasattr(found, "count_rows"):  # not a stream; without a map it would read all
-            rows = found.count_rows()
+        if file.map and isinstance(found, pa.ipc.RecordBatchFileReader):  # without a map, to count would be to read all
+            rows = pa.dataset.IpcFileFormat().make_fragment(stream).count_rows()
             long = rows > LONG * found.num_record_batches
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
@@ -90,6 +91,7 @@ def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]]
         return {name: schema.field(name).type for name in wanted}
 
     def table(wanted: Sequence[str]) -> Any:
-        return pa.Table.from_batches(batches(wanted), pa.schema([schema.field(name) for name in wanted]))
+        filled = [batch for batch in batches(wanted) if batch.num_rows]
+        return pa.Table.from_batches(filled, pa.schema([schema.field(name) for name in wanted]))
 
     return Contents(list(schema.names), rows, types, batches, table)

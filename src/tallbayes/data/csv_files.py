@@ -129,7 +129,7 @@ class _Reader:
 
 def _reason(error: ValueError) -> str:
     """What Arrow says of a file, with rows that count from zero as everywhere."""
-    said = str(error.__cause__)
+    said = str(error.__cause__ or error)
     if LONG_ROW in said:
         return f"a row has more than {LARGEST_BLOCK >> 20} MB; a closing quote may be missing"
     return re.sub(r"Row #(\d+)", lambda found: f"row {int(found[1]) - 2}", said)

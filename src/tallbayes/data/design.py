@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import functions
+from tallbayes.data.tally import Where, row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,11 +89,11 @@ def one_column(what: str, text: str, side: Any, frame: pd.DataFrame, transforms:
     return design
 
 
-def refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any]) -> None:
+def refuse_unseen(what: str, values: pd.Series[Any], known: Sequence[Any], where: Where = row) -> None:
     """Raise ValueError if there are levels that are not known."""
     if found := unseen(values, known):
         raise ValueError(
-            f"{what} has levels never seen when the formula was learned: {found[0]} (first at row {found[1]}); "
+            f"{what} has levels never seen when the formula was learned: {found[0]} (first at {where(found[1])}); "
             "drop those rows, or learn from data that has them"
         )
 
@@ -107,7 +108,7 @@ def unseen(values: pd.Series[Any], known: Sequence[Any]) -> tuple[str, int] | No
     return shown, int(values.isin(others).argmax())
 
 
-def require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
+def require_finite(X: NDArray[np.float64], names: Sequence[str], where: Where = row) -> None:
     """Raise ValueError if a column has a value that is not finite."""
     for name, values in zip(names, X, strict=True):
         finite = np.isfinite(values)
@@ -115,7 +116,7 @@ def require_finite(X: NDArray[np.float64], names: Sequence[str]) -> None:
             first = int(finite.argmin())
             raise ValueError(
                 f"{name!r} is not finite in {np.count_nonzero(~finite)} of {len(values)} rows "
-                f"(first at row {first}: {values[first]}); change the term or drop those rows"
+                f"(first at {where(first)}: {values[first]}); change the term or drop those rows"
             )
 
 

@@ -34,13 +34,13 @@ def open_path(path: str) -> Source:
     FileNotFoundError: no such file: 'nothing.csv'
     """
     files = files_of(path)
-    types = _key_types(files)
-    parts = [Part(file, file.stamp(), with_keys(open_file(file), file.keys, types)) for file in files]
+    keys = _keys(files)
+    parts = [Part(file, file.stamp(), with_keys(open_file(file), own)) for file, own in zip(files, keys, strict=True)]
     return stack(parts, path, held=path == STANDARD_INPUT)
 
 
-def _key_types(files: Sequence[File]) -> dict[str, Any]:
-    """Of each key that folders are named after, whether its values are whole numbers or text."""
+def _keys(files: Sequence[File]) -> list[dict[str, Any]]:
+    """What the folders of each file say of its rows: whole numbers if they are in all files, else text."""
     import pyarrow as pa
 
     whole: dict[str, bool] = {}
@@ -48,4 +48,5 @@ def _key_types(files: Sequence[File]) -> dict[str, Any]:
         for key, value in file.keys.items():
             digits = value is None or (value.isascii() and value.removeprefix("-").isdigit())
             whole[key] = whole.get(key, True) and digits
-    return {key: pa.int64() if numbers else pa.string() for key, numbers in whole.items()}
+    types = {key: pa.int64() if numbers else pa.string() for key, numbers in whole.items()}
+    return [{key: pa.scalar(value).cast(types[key]) for key, value in file.keys.items()} for file in files]

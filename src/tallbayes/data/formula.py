@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tallbayes.data.design import materialise, one_column, refuse_unseen, requir
 from tallbayes.data.frames import check, read
 from tallbayes.data.kinds import Levels
 from tallbayes.data.parsed import Parsed, parse
+from tallbayes.data.tally import Where, row
 
 FORMAT_VERSION = 2
 READABLE = (1, 2)  # format 1 knew no events, offsets and columns left out
@@ -127,8 +129,8 @@ class Formula:
         kept = tuple(name for name in self.coefficients if name not in gone)
         return replace(self, coefficients=kept, left_out=(*self.left_out, *gone))
 
-    def apply(self, data: Any) -> NDArray[np.float64]:
-        """Build the design of new rows; the outcome and the groups are not needed.
+    def apply(self, data: Any, where: Where = row) -> NDArray[np.float64]:
+        """Build the design of new rows; the outcome and the groups are not needed. Messages name rows by `where`.
 
         >>> formula, X, y = Formula.learn("y ~ center(x)", {"y": [0, 1], "x": [1, 3]})
         >>> formula.apply({"x": [10]})
@@ -141,20 +143,21 @@ class Formula:
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
-                refuse_unseen(f"column {name!r}", column, known)
+                refuse_unseen(f"column {name!r}", column, known, where)
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category":
                 raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned")
-        design = materialise(self.parsed.right, frame, self.transforms, self.categories)
+        refuse = partial(refuse_unseen, where=where)
+        design = materialise(self.parsed.right, frame, self.transforms, self.categories, refuse)
         kept = [place for place, name in enumerate(design.names) if name not in self.left_out]
         names = tuple(design.names[place] for place in kept)
         if names != self.coefficients:
             raise ValueError(f"the design has columns {names}, but learned were {self.coefficients}")
         X = design.array[kept] if self.left_out else design.array
-        require_finite(X, names)
+        require_finite(X, names, where)
         return X
 
-    def offset(self, data: Any) -> NDArray[np.float64]:
+    def offset(self, data: Any, where: Where = row) -> NDArray[np.float64]:
         """What the offset() terms add to the linear predictor of each new row, an array without axes if there are none.
 
         >>> formula, X, y = Formula.learn("y ~ 1 + offset(2 * x)", {"y": [0, 1], "x": [1, 3]})
@@ -165,7 +168,7 @@ class Formula:
             return np.array(0.0)
         frame = check(read(data, self.parsed.offset.columns, self.parsed.dates))
         design = one_column("offset", self.parsed.offset.text, self.parsed.offset.side, frame, self.offset_transforms)
-        require_finite(design.array, design.names)
+        require_finite(design.array, design.names, where)
         values: NDArray[np.float64] = design.array[0]
         return values
 

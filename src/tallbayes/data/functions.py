@@ -123,7 +123,7 @@ def check(expression: str) -> Used:
     Traceback (most recent call last):
     ValueError: the formula calls "__import__('os').system", which is not among the functions it can call: abs, ...
     """
-    node, quoted = _tree(expression)
+    node, quoted = tree(expression)
     checked = _Check(quoted)
     checked.expression(node)
     columns = dict.fromkeys([*checked.columns, *checked.dates])
@@ -137,41 +137,20 @@ def arguments(expression: str, names: Iterable[str]) -> tuple[str, list[str]] | 
     >>> arguments("cbind(`not paid`, log(x))", ["p", "cbind"])
     ('cbind', ['`not paid`', 'log(x)'])
     """
-    node, quoted = _tree(expression)
+    node, quoted = tree(expression)
     match node:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in names:
             return name, [_Check(quoted).shown(one) for one in args]
     return None
 
 
-def _tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
-    """An expression as Python sees it, and names in backticks, by the plain name that stands for them."""
+def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
+    """An expression as Python sees it, and names in backticks, by the plain name that stands for them; not checked."""
     from formulaic.utils.code import sanitize_variable_names
 
     quoted: dict[str, str] = {}
     plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}")
     return ast.parse(plain.strip(), mode="eval").body, quoted
-
-
-def nested(expression: str, outer: Iterable[str], inner: Iterable[str]) -> bool:
-    """Whether a call of one function lies inside a call of another.
-
-    >>> nested("scale(log(center(x)))", ["scale"], ["center"]), nested("scale(x) + center(x)", ["scale"], ["center"])
-    (True, False)
-    """
-    node, _ = _tree(expression)
-    return any(
-        any(part is not call and _calls(part, inner) for part in ast.walk(call))
-        for call in ast.walk(node)
-        if _calls(call, outer)
-    )
-
-
-def _calls(node: ast.AST, names: Iterable[str]) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id=name)):
-            return name in names
-    return False
 
 
 def refuse_code(formula: str) -> None:

@@ -7,6 +7,7 @@ as 1, and what terms such as scale(x) remember. No more than a piece of the data
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
 from tallbayes.data.parsed import Extra, Parsed
 from tallbayes.data.parts import Parts
-from tallbayes.data.pieces import Piece
+from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
 from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source
@@ -106,32 +107,18 @@ class _Learning:
         self.gaps = Gaps(self.wanted, missing == "drop", arrays)
         self.first: Rows | None = None  # a row, where no sample is needed
 
-    def pieces(self, what: str = "building rows") -> Iterator[Piece]:
-        """All pieces; those of files are read ahead."""
-        found = self.source.pieces(self.wanted)
-        with passing(what, self.source.rows) as done:
-            for piece in found if self.source.held else ahead(found):
-                yield piece
-                done(len(next(iter(piece.columns.values()))))
-
     def learned(self) -> Learned:
-        for piece in self.pieces("looking at the data"):
+        """Go through the data, and put together what was found."""
+        for piece in _pieces(self.source, self.wanted, "looking at the data"):
             self.refuse_many(f" in the first {piece.start:,} rows")
             self.add(piece)
-        parsed, gaps = self.parsed, self.gaps
-        for what, values in self.arrays.items():
-            if values.shape != (gaps.rows,):
-                raise ValueError(f"{what} has shape {values.shape}, but the data has {gaps.rows} rows")
-        left_out = gaps.left_out()
-        gaps.refuse(self.instead)
+        left_out = self.rows_left_out()
         kinds = {name: column.kind() for name, column in self.columns.items()}
         event = None
         if self.coded is not None:
             event = outcomes.event(self.coded, kinds[self.coded], self.distinct[self.coded], self.given)
         self.refuse_many("")
-        lacking = [name for name, tally in gaps.missing.items() if tally.count]
-        dropped = self.arrays if gaps.drop else {}
-        parts = Parts(self.pieces, kinds, self.dates, lacking, dropped, gaps.rows, gaps.kept)
+        parts, parsed = self.parts(kinds), self.parsed
         example = self.example(parts)
         known = {name: memory.transforms() for name, memory in self.memories.items()}
         left = {} if self.coded is not None else self.left(example, kinds, known["left"]).transforms
@@ -168,6 +155,21 @@ class _Learning:
             for memory in memories:
                 memory.add(rows, self.sample)
 
+    def rows_left_out(self) -> list[str]:
+        """What to say of rows with missing values; raise ValueError if a value of the others cannot be used."""
+        for what, values in self.arrays.items():
+            if values.shape != (self.gaps.rows,):
+                raise ValueError(f"{what} has shape {values.shape}, but the data has {self.gaps.rows} rows")
+        left_out = self.gaps.left_out()
+        self.gaps.refuse(self.instead)
+        return left_out
+
+    def parts(self, kinds: Mapping[str, Kind]) -> Parts:
+        """All rows once more; nothing that was held to learn from is held any longer."""
+        gaps, again = self.gaps, partial(_pieces, self.source, self.wanted, "building rows")
+        lacking = [name for name, tally in gaps.missing.items() if tally.count]
+        return Parts(again, kinds, self.dates, lacking, self.arrays if gaps.drop else {}, gaps.rows, gaps.kept)
+
     def refuse_many(self, where: str) -> None:
         """Raise ValueError if a text column of the right side has too many levels."""
         for name in self.parsed.predictors:
@@ -195,6 +197,15 @@ class _Learning:
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design
+
+
+def _pieces(source: Source, wanted: Sequence[str], what: str) -> Iterator[Piece]:
+    """A pass over the data; files are read ahead."""
+    found = source.pieces(wanted)
+    with passing(what, source.rows) as done:
+        for piece in found if source.held else ahead(found):
+            yield piece
+            done(len(next(iter(piece.columns.values()))))
 
 
 def _extras(parsed: Parsed) -> list[tuple[str, Extra]]:

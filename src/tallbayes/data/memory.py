@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from tallbayes.data.sample import Rows, Sample
 COMBINED = ("center", "scale", "standardize")
 SAMPLED = ("bs", "cc", "cr", "cs", "poly")
 REMEMBER = (*COMBINED, *SAMPLED)
+MOST = 10_000  # values of a C(...) term, of which each but one is a column of the design
 
 
 class Spread:
@@ -88,10 +89,10 @@ class Memory:
             used = functions.check(factor.expr).functions
             if set(used) & {*REMEMBER, "C"}:
                 self.factors[factor.expr] = factor
-            within = functions.nested(factor.expr, (*REMEMBER, "C"), REMEMBER)
+            within = nested(factor.expr, (*REMEMBER, "C"), REMEMBER)
             self.sampled |= within or not set(SAMPLED).isdisjoint(used)
-            if "C" in used and not functions.nested(factor.expr, ["C"], REMEMBER):
-                self.values[factor.expr] = Distinct()
+            if "C" in used and not nested(factor.expr, ["C"], REMEMBER):
+                self.values[factor.expr] = Distinct(MOST)
 
     def add(self, rows: Rows, sample: Sample | None) -> None:
         """Learn from the rows of a piece, and tell the sample which of them must be in it."""
@@ -112,6 +113,8 @@ class Memory:
             found = materializer.factor_cache[name].values.__wrapped__
             if getattr(found, "dtype", None) != "category":  # whose levels are known
                 distinct.add(np.asarray(found))
+            if distinct.more:
+                _refuse_many(name)
         for name, state in self.states.items():
             if sample is not None and "ends" in state:
                 for sign, place, value in state["ends"]:
@@ -123,13 +126,39 @@ class Memory:
 
     def categories(self) -> dict[str, list[Any]]:
         """The values of C(...) terms."""
-        return {name: values for name, distinct in self.values.items() if (values := distinct.values().tolist())}
+        found = {name: distinct.values().tolist() for name, distinct in self.values.items()}
+        for name, values in found.items():
+            if len(values) > MOST:
+                _refuse_many(name)
+        return {name: values for name, values in found.items() if values}  # text has its levels already
+
+
+def _refuse_many(name: str) -> NoReturn:
+    raise ValueError(
+        f"{name!r} has more than {MOST:,} levels; leave out the C() if its values are numbers to go by, merge rare "
+        "levels, or write its column as a group: (1 | column)"
+    )
+
+
+def nested(expression: str, outer: Iterable[str], inner: Iterable[str]) -> bool:
+    """Whether a call of one function lies inside a call of another.
+
+    >>> nested("scale(log(center(x)))", ["scale"], ["center"]), nested("scale(x) + center(x)", ["scale"], ["center"])
+    (True, False)
+    """
+    calls = _calls(functions.tree(expression)[0], outer)
+    return any(part is not call for call in calls for part in _calls(call, inner))
+
+
+def _calls(node: ast.AST, names: Iterable[str]) -> list[ast.Call]:
+    """The calls of some functions in an expression."""
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in names]
 
 
 def _alone(name: str, state: dict[str, Any]) -> bool:
     """Whether a function's mean and spread are all that its expression remembers."""
-    calls = (node.func for node in ast.walk(ast.parse(name, mode="eval")) if isinstance(node, ast.Call))
-    return "spread" in state and sum(isinstance(f, ast.Name) and f.id in REMEMBER for f in calls) == 1
+    return "spread" in state and len(_calls(ast.parse(name), REMEMBER)) == 1
 
 
 def _recorders() -> dict[str, Callable[..., Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 
@@ -17,6 +18,17 @@ def require(wanted: Sequence[str], names: Sequence[str], where: str = "the data"
         close = {match: None for name in missing for match in difflib.get_close_matches(name, names)}
         hint = f"did you mean {listed(list(close))}?" if close else f"it has {listed(names)}"
         raise ValueError(f"no column {listed(missing)} in {where}; {hint}")
+
+
+def require_distinct(names: Sequence[str], where: str = "") -> None:
+    """Raise ValueError if a name is there twice.
+
+    >>> require_distinct(["y", "fico", "y"])
+    Traceback (most recent call last):
+    ValueError: duplicate column names: 'y'; rename them first
+    """
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"duplicate column names{where}: {listed(repeated)}; rename them first")
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:

@@ -56,9 +56,9 @@ def sliced(load: Callable[[Sequence[str]], dict[str, Any]], wanted: Sequence[str
     columns, size = load(wanted), PIECE
     rows = len(next(iter(columns.values())))
     _some(rows)
-    columns = {name: getattr(values, "iloc", values) for name, values in columns.items()}  # by place, not by index
+    places = {name: getattr(values, "iloc", values) for name, values in columns.items()}
     for start in range(0, rows, size):
-        yield Piece({name: values[start : start + size] for name, values in columns.items()}, start, _row(start))
+        yield Piece({name: place[start : start + size] for name, place in places.items()}, start, _row(start))
 
 
 def cut(batches: Iterable[Batch]) -> Iterator[Piece]:

@@ -70,8 +70,9 @@ class _Line:
                 self._task = self._bar.add_task(self._what, total=self._rows, rate="")
                 self._bar.start()
             if self._bar is not None:
-                rate = f"{self._seen / seconds / 1e6:.1f} million rows a second"
-                self._bar.update(self._task, completed=self._seen, rate=rate)
+                rate = self._seen / seconds
+                shown = f"{rate / 1e6:.1f} million" if rate >= 1e6 else f"{rate:,.0f}"
+                self._bar.update(self._task, completed=self._seen, rate=f"{shown} rows a second")
 
     def end(self) -> None:
         """The line stays as it is."""

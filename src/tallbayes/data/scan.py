@@ -42,7 +42,7 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
         for number, frame in enumerate(frames.start()):
-            if sorted(frame.names) != sorted(names):
+            if set(frame.names) != set(names):
                 if number == 0:
                     raise ValueError(
                         f"{WHAT} returned the columns {listed(names)} the first time and {listed(frame.names)} later: "
@@ -80,10 +80,8 @@ class _Frames:
                     raise ValueError(f"frame {number} of {WHAT} is no data frame but {type(frame).__name__}")
                 yield open_source(frame)
         finally:
-            if isinstance(returned, Iterator) and hasattr(
-                returned, "close"
-            ):  # its connection or file, even if left early
-                returned.close()
+            if isinstance(returned, Iterator) and hasattr(returned, "close"):
+                returned.close()  # its connection or file, even if it is left early
 
 
 def _is_frame(value: Any) -> bool:

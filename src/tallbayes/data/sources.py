@@ -9,7 +9,6 @@ the other in the order of their names.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from tallbayes.data.arrow_datasets import open_dataset
 from tallbayes.data.files import open_path
-from tallbayes.data.names import listed
+from tallbayes.data.names import require_distinct
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
 from tallbayes.data.queries import open_lazy_frame, open_relation
@@ -46,8 +45,7 @@ def open_source(data: Any) -> Source:
         source = _open_mapping(data)
     else:
         source = _open_frame(data)
-    if repeated := [name for name, count in Counter(source.names).items() if count > 1]:
-        raise ValueError(f"duplicate column names: {listed(repeated)}; rename them first")
+    require_distinct(source.names)
     return source
 
 

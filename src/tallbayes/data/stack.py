@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tallbayes.data.formats import Contents, File
-from tallbayes.data.names import require
+from tallbayes.data.names import require, require_distinct
 from tallbayes.data.pieces import Batch, Piece, Source, conform, cut
 
 END = 1 << 16  # bytes at each end of a file that its identity depends on
@@ -68,6 +68,8 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
     import pyarrow as pa
 
     names, counts = parts[0].contents.names, [part.contents.rows for part in parts]
+    for part in parts:
+        require_distinct(part.contents.names, f" in {part.file.name}")
 
     def require_all(wanted: Sequence[str]) -> None:
         for part in parts:
@@ -95,8 +97,8 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
             with part.unchanged():
                 tables.append(part.contents.table(wanted))
         schema = _agreed(path, parts, wanted)
-        filled = [table for table in tables if table.num_rows]
-        table = pa.concat_tables([schema.empty_table(), *filled], promote_options="permissive")
+        filled = [table for table in tables if table.num_rows]  # pyarrow.csv.write_csv fails if the first has no rows
+        table = pa.concat_tables(filled or [schema.empty_table()], promote_options="permissive")
         check_all()
         return dict(zip(wanted, table.columns, strict=True))
 
@@ -110,23 +112,23 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
     return Source(names, rows, held, load, pieces, identity)
 
 
-def with_keys(contents: Contents, values: Mapping[str, Any], types: Mapping[str, Any]) -> Contents:
+def with_keys(contents: Contents, values: Mapping[str, Any]) -> Contents:
     """The columns of a file, and those that its folders name; of two with the same name the file's own.
 
-    `values` are those that the folders give, of these types or of ones that can be cast to them.
+    `values` are pyarrow scalars, each for all rows.
     """
     import pyarrow as pa
 
-    keys = {key: pa.array([value]).cast(types[key])[0] for key, value in values.items() if key not in contents.names}
+    keys = {key: value for key, value in values.items() if key not in contents.names}
     if not keys:
         return contents
 
     def own(wanted: Sequence[str]) -> list[str]:
         return [name for name in wanted if name not in keys] or contents.names[:1]  # the number of rows is needed
 
-    def all_types(wanted: Sequence[str]) -> dict[str, Any]:
+    def types(wanted: Sequence[str]) -> dict[str, Any]:
         known = contents.types(own(wanted))
-        return {name: types[name] if name in keys else known[name] for name in wanted}
+        return {name: keys[name].type if name in keys else known[name] for name in wanted}
 
     def completed(rows: Any, wanted: Sequence[str]) -> list[Any]:
         return [pa.repeat(keys[name], rows.num_rows) if name in keys else rows[name] for name in wanted]
@@ -134,7 +136,7 @@ def with_keys(contents: Contents, values: Mapping[str, Any], types: Mapping[str,
     return Contents(
         [*contents.names, *keys],
         contents.rows,
-        all_types,
+        types,
         lambda wanted: (
             pa.RecordBatch.from_arrays(completed(batch, wanted), wanted) for batch in contents.batches(own(wanted))
         ),
@@ -148,7 +150,8 @@ def _agreed(path: str, parts: Sequence[Part], wanted: Sequence[str]) -> Any:
 
     agreed = None
     for part in [part for part in parts if part.contents.rows != 0] or parts[:1]:
-        own = pa.schema(list(part.contents.types(wanted).items()))
+        with part.unchanged():
+            own = pa.schema(list(part.contents.types(wanted).items()))
         try:
             agreed = pa.unify_schemas([agreed, own], promote_options="permissive") if agreed else own
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

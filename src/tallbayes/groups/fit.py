@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.groups.predict import GroupEffects
+from tallbayes.data.pieces import Source
+from tallbayes.groups.predict import GroupEffects, NewGroups
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.fit import DRAWS, Fit
 
@@ -73,10 +76,11 @@ class HierarchicalFit(Fit):
         """Draws of the sd (chain, draw), and of the effects (chain, draw, group)."""
         return self._values(f"1|{self.group}_sigma"), self._values(f"1|{self.group}", self.group)
 
-    def _effects_of(self, new_data: Any, kept: NDArray[np.intp], seed: int) -> GroupEffects:
+    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], GroupEffects]:
         assert self.formula is not None
         sigma, theta = self._drawn()
-        return GroupEffects(self.formula, new_data, theta.reshape(sigma.size, -1)[kept], sigma.reshape(-1)[kept], seed)
+        theta, new = theta.reshape(sigma.size, -1)[chosen], NewGroups(sigma.reshape(-1)[chosen], seed)
+        return partial(GroupEffects, self.formula, theta, new)
 
     def _effects(self) -> list[str]:
         from tallbayes.groups.report import group_section  # here, since a report needs fits

@@ -7,6 +7,7 @@ theta_g. Of any other all that is known is theta_g ~ N(0, sigma^2), so it gets o
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,33 @@ from tallbayes.data.frames import read
 
 Array = NDArray[np.float64]
 
+REMEMBERED = 2**22  # effects of new groups: 32 MB of them
+
+
+class NewGroups:
+    """Effects of groups that a fit has not seen, from draws `sigma` (draw,); those asked for last are remembered."""
+
+    def __init__(self, sigma: Array, seed: int) -> None:
+        self.effects = lru_cache(max(1, REMEMBERED // sigma.size))(
+            lambda level: sigma * _normals(level, seed, sigma.size)
+        )
+
 
 class GroupEffects:
     """Draws of the group effect of each new row, made when asked for: all at once they may not fit into memory.
 
-    `theta` (draw, group) and `sigma` (draw,) are posterior draws.
+    `theta` (draw, group) are posterior draws.
     """
 
-    def __init__(self, formula: Formula, new_data: Any, theta: Array, sigma: Array, seed: int) -> None:
+    def __init__(self, formula: Formula, theta: Array, new: NewGroups, rows: Any) -> None:
         import pandas as pd
 
-        frame = read(new_data, [str(formula.group)])
-        self.theta, self.sigma, self.seed = theta, sigma, seed
+        frame = read(rows, [str(formula.group)])
+        self.theta, self.new = theta, new
         self.codes = formula.group_codes(frame)  # those beyond the groups of the fit count the new ones
-        new = self.codes < 0
-        places, levels = pd.factorize(frame.loc[new, str(formula.group)])
-        self.codes[new] = theta.shape[1] + places
+        unknown = self.codes < 0
+        places, levels = pd.factorize(frame.loc[unknown, str(formula.group)])
+        self.codes[unknown] = theta.shape[1] + places
         self.new_levels: list[Any] = levels.tolist()
 
     def order(self) -> NDArray[np.intp]:
@@ -43,11 +55,10 @@ class GroupEffects:
         """Effects (row, draw) of some rows."""
         groups, place = np.unique(self.codes[rows], return_inverse=True)
         known = groups < self.theta.shape[1]
-        effects = np.empty((len(groups), len(self.sigma)))
+        effects = np.empty((len(groups), len(self.theta)))
         effects[known] = self.theta.T[groups[known]]
         for i in np.flatnonzero(~known):
-            level = self.new_levels[groups[i] - self.theta.shape[1]]
-            effects[i] = self.sigma * _normals(level, self.seed, len(self.sigma))
+            effects[i] = self.new.effects(self.new_levels[groups[i] - self.theta.shape[1]])
         return effects[place]
 
 

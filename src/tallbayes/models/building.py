@@ -76,6 +76,10 @@ class Building:
         self._check.finish()
         return self._builder.finish()
 
+    def close(self) -> None:
+        """Let go of what was built so far."""
+        self._builder.close()
+
 
 def build(
     learned: Learned, family: Family, given: Mapping[str, Any], room: Room = ROOM, file: IO[bytes] | None = None
@@ -88,15 +92,19 @@ def build(
     formula = learned.formula
     sizes = len(formula.coefficients), learned.rows
     building = Building(family, formula.outcome, *sizes, formula.group, len(formula.group_levels), room, file)
-    for part, x, y, added, trials, codes in learned.designs():
-        weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
-        if exposure is not None:
-            assert isinstance(family, Poisson)
-            offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
-        if added is not None:
-            offset = added + (0.0 if offset is None else offset)
-        building.add(Columns(x, y, weights, offset, codes), part.where, others if trials is None else trials)
-    return building.finish(), building.ones
+    try:
+        for part, x, y, added, trials, codes in learned.designs():
+            weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
+            if exposure is not None:
+                assert isinstance(family, Poisson)
+                offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
+            if added is not None:
+                offset = added + (0.0 if offset is None else offset)
+            building.add(Columns(x, y, weights, offset, codes), part.where, others if trials is None else trials)
+        return building.finish(), building.ones
+    except BaseException:
+        building.close()
+        raise
 
 
 def _numbers(part: Part, given: Any) -> Array | None:

@@ -81,7 +81,7 @@ def prepare(
 def rows_of(store: Store, room: Room) -> RowsAtHand:
     """The rows of a store: in memory if there is room."""
     rows = DiskRows(store, room)
-    return rows.in_memory() if fits(len(store.fields.x), store.rows, room) else rows
+    return rows.loaded() if fits(len(store.fields.x), store.rows, room) else rows
 
 
 def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:

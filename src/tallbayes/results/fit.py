@@ -7,23 +7,35 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
-from tallbayes.data.sources import rereadable
+from tallbayes.data.pieces import Source
+from tallbayes.data.progress import showing
+from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.results.datasets import Given, dataset, sizes
-from tallbayes.results.predict import Effects, as_table, check_interval, evenly_spaced, offsets, predict
+from tallbayes.results.predict import (
+    Asked,
+    Effects,
+    Offsets,
+    Predicted,
+    as_table,
+    evenly_spaced,
+    gathered,
+    names_of,
+    predicted,
+)
 from tallbayes.results.story import enumerated, number, story
 from tallbayes.rows.calibration import Calibration
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
-from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,7 +244,8 @@ class Fit:
         That is a probability, for counts of successes their expected share, and for Poisson counts the expected count
         at the exposure that `new_data` has.
         An offset that was a column of the data is read from `new_data`. Where the model was fitted with an
-        array of offsets, give `offset`: one number per row, or one for all.
+        array of offsets, give `offset`: one number per row, or one for all. Rows are read piece by piece, so that only
+        the three numbers of each are held; `predict_to` holds not even those.
 
         With a group term, rows of a group that the model was fitted to get the draws of its effect. Each other group
         gets effects drawn from N(0, sigma^2), one for each draw of sigma, shared by all its rows. They depend on `seed`
@@ -244,21 +257,54 @@ class Fit:
         0   0.2       0.2       0.2
         1   0.4       0.3       0.4
         """
+        source = open_source(new_data)
+        parts = self._predicted(source, (), Asked(offset, draws, interval, seed))
+        return as_table(gathered(parts, source.rows), interval, new_data)
+
+    def predict_to(
+        self,
+        new_data: Any,
+        target: str | os.PathLike[str] | IO[bytes],
+        keep: Sequence[str] = (),
+        *,
+        offset: ArrayLike | None = None,
+        draws: int = 300,
+        interval: float = 0.94,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> int:
+        """Write what `predict` gives to a Parquet or CSV file, however many rows there are; returns their number.
+
+        `keep` are columns of the data that the file has before the predictions. Rows are read and written piece by
+        piece, and a file appears when it is complete. An open file, such as `sys.stdout.buffer`, gets CSV.
+
+        >>> from tallbayes.results.example import example
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = example().predict_to({"id": [7, 8], "fico": [-1.0, 1.0]}, f"{folder}/new.csv", keep=["id"])
+        ...     rows, Path(folder, "new.csv").read_text().splitlines()[0]
+        (2, 'id,mean,eti94_lb,eti94_ub')
+        """
+        from tallbayes.results.prediction_file import write
+
+        source, asked = open_source(new_data), Asked(offset, draws, interval, seed)
+        with showing(progress):
+            return write(target, self._predicted(source, keep, asked), names_of(interval), source, keep)
+
+    def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
+        """Predictions piece by piece, and the columns to keep of each piece."""
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
+        asked.check()
         every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
-        kept = evenly_spaced(draws, every)
-        check_interval(interval)
-        check_whole("seed", -1 if seed is None else seed, 0)
-        new_data = rereadable(new_data)
-        X = self.formula.apply(new_data)
-        added = offsets(new_data, X.shape[1], offset, self.offset, self.has_offset, self.family)
-        added = added + self.formula.offset(new_data)
-        beta = self._values("beta", "coefficient").reshape(every, -1)[kept]
-        result = predict(X, beta, added, self._effects_of(new_data, kept, seed), self.family.mean, interval)
-        return as_table(result, interval, new_data)
+        chosen = evenly_spaced(asked.draws, every)
+        beta = self._values("beta", "coefficient").reshape(every, -1)[chosen]
+        offsets = Offsets(asked.offset, self.offset, self.has_offset, self.family)
+        effects = self._effects_of(chosen, asked.seed)
+        return predicted(self.formula, source, keep, beta, offsets, effects, self.family.mean, asked.interval)
 
-    def _effects_of(self, new_data: Any, kept: NDArray[np.intp], seed: int) -> Effects | None:
+    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
         """What new rows have in their linear predictor besides coefficients, for some of the draws."""
         return None
 

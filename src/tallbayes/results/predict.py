@@ -1,15 +1,23 @@
-"""Predictions: the posterior of each new row's expected outcome, a slice of rows at a time."""
+"""Predictions: the posterior of each new row's expected outcome, a slice of rows at a time.
+
+What is computed for a row has the same bits whatever other rows there are, and however they are cut into pieces and
+slices: no product of matrices, whose sums depend on their shape.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tallbayes.data.frames import check, read
+from tallbayes.data.formula import Formula
+from tallbayes.data.frames import read
+from tallbayes.data.new_rows import NewRows, new_rows
+from tallbayes.data.pieces import Source
 from tallbayes.families import Family, Poisson
+from tallbayes.rows import threads
 from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
@@ -17,7 +25,30 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-PREDICTED_AT_ONCE = 2**20  # linear predictors held in memory: 8 MB of them
+PREDICTED_AT_ONCE = 2**20  # linear predictors held in memory by a thread: 8 MB of them
+SUMMED_AT_ONCE = 2**15  # of these while their sums are made: they stay in the processor's cache
+
+
+class Asked(NamedTuple):
+    """How rows are to be predicted."""
+
+    offset: ArrayLike | None
+    draws: int
+    interval: float
+    seed: int
+
+    def check(self) -> None:
+        """Refuse what cannot be."""
+        check_whole("draws", 0 if self.draws is None else self.draws, 1)
+        check_interval(self.interval)
+        check_whole("seed", -1 if self.seed is None else self.seed, 0)
+
+
+class Predicted(NamedTuple):
+    """Rows of one piece of the data, and their posterior means and ends of the interval (3, row)."""
+
+    rows: NewRows
+    values: Array
 
 
 class Effects(Protocol):
@@ -30,6 +61,41 @@ class Effects(Protocol):
         """Effects (row, draw) of some rows."""
 
 
+def predicted(
+    formula: Formula,
+    source: Source,
+    keep: Sequence[str],
+    beta: Array,
+    offsets: Offsets,
+    effects: Callable[[Source], Effects] | None,
+    mean: Callable[[Array], Array],
+    interval: float,
+) -> Iterator[Predicted]:
+    """Predictions of all rows, piece by piece; `effects` makes those of the rows of a piece."""
+    if source.rows is not None:
+        offsets.check_rows(source.rows)
+    parsed, rows = formula.parsed, 0
+    added = () if parsed.offset is None else parsed.offset.columns
+    group = () if parsed.group is None else (parsed.group,)
+    for new in new_rows(source, [*parsed.predictors, *added, *offsets.columns, *group], parsed.dates, keep):
+        rows += new.size
+        X = formula.apply(new.source, new.where)
+        offset = offsets.of(new) + formula.offset(new.source, new.where)
+        own = None if effects is None else effects(new.source)
+        yield Predicted(new, predict(X, beta, offset, own, mean, interval))
+    offsets.check_rows(rows)
+
+
+def gathered(parts: Iterable[Predicted], rows: int | None) -> Array:
+    """The predictions of all parts (3, row), of so many rows if their number is known."""
+    if rows is None:
+        return np.concatenate([values for _, values in parts], axis=1)
+    result = np.empty((3, rows))
+    for new, values in parts:
+        result[:, new.start : new.start + new.size] = values
+    return result
+
+
 def predict(
     X: Array, beta: Array, offset: Array, effects: Effects | None, mean: Callable[[Array], Array], interval: float
 ) -> Array:
@@ -40,16 +106,30 @@ def predict(
            [ 0.5, 10.5],
            [ 1.5, 11.5]])
     """
+    slopes = np.ascontiguousarray(beta.T)
 
     def predictors(rows: NDArray[np.intp]) -> Array:
-        eta = X[:, rows].T @ beta.T
-        eta += offset[rows, None]
+        eta = _linear(X[:, rows], slopes, offset[rows])
         if effects is not None:
             eta += effects.of(rows)
         return eta
 
     order = np.arange(X.shape[1]) if effects is None else effects.order()
     return summarise(order, len(beta), predictors, mean, interval)
+
+
+def _linear(x: Array, slopes: Array, offset: Array) -> Array:
+    """x'beta + offset (row, draw), from x (column, row) and slopes (column, draw)."""
+    rows, draws = x.shape[1], slopes.shape[1]
+    eta = np.empty((rows, draws))
+    step = max(1, SUMMED_AT_ONCE // draws)
+    product = np.empty((min(step, rows), draws))
+    for start in range(0, rows, step):
+        own = eta[start : start + step]
+        own[:] = offset[start : start + step, None]
+        for values, slope in zip(x[:, start : start + step], slopes, strict=True):
+            own += np.multiply(values[:, None], slope, out=product[: len(own)])
+    return eta
 
 
 def summarise(
@@ -64,12 +144,16 @@ def summarise(
     below, above, share = np.floor(place[:, 0]).astype(int), np.ceil(place[:, 0]).astype(int), place % 1
     result = np.empty((3, len(order)))
     step = max(1, PREDICTED_AT_ONCE // draws)
-    for start in range(0, len(order), step):
-        rows = order[start : start + step]
-        expected = mean(predictors(rows))
-        result[0, rows] = expected.mean(axis=1)
-        expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
-        result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
+
+    def work(begin: int, end: int) -> None:
+        for start in range(begin * step, min(end * step, len(order)), step):
+            rows = order[start : start + step]
+            expected = mean(predictors(rows))
+            result[0, rows] = expected.mean(axis=1)
+            expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
+            result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
+
+    threads.over_blocks(work, -(-len(order) // step), evaluations=len(order) * draws)
     return result
 
 
@@ -89,48 +173,77 @@ def check_interval(interval: float) -> None:
         raise ValueError(f"interval must lie between 0 and 1, got {interval}")
 
 
+def names_of(interval: float) -> list[str]:
+    """What the columns of predictions are called.
+
+    >>> names_of(0.94)
+    ['mean', 'eti94_lb', 'eti94_ub']
+    """
+    return ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
+
+
 def as_table(result: Array, interval: float, new_data: Any) -> pd.DataFrame:
     """Mean and ends of the interval (3, row) with their names, and the index that the rows had."""
     import pandas as pd
 
-    names = ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
     index = new_data.index if isinstance(new_data, pd.DataFrame) else None
-    return pd.DataFrame(dict(zip(names, result, strict=True)), index=index)
+    return pd.DataFrame(result.T, columns=names_of(interval), index=index, copy=False)
 
 
-def offsets(
-    new_data: Any, rows: int, given: ArrayLike | None, column: str | None, has_offset: bool, family: Family
-) -> Array:
+class Offsets:
     """What is added to the linear predictor of each new row: the offset, and the log exposure of counts.
 
     `given` is the caller's offset, `column` the name that the model has for it, if any.
     """
-    if given is None and column is not None:
-        given = check(read(new_data, [column]))[column].to_numpy()
-    if given is None and has_offset:
-        raise ValueError(
-            "the model was fitted with an array of offsets, so predict needs one for the new rows: "
-            "predict(new_data, offset=...), where offset=0 means none"
-        )
-    if given is not None and not has_offset:
-        raise ValueError("the model was fitted without an offset, so predict takes none")
+
+    def __init__(self, given: ArrayLike | None, column: str | None, has_offset: bool, family: Family) -> None:
+        if given is None and column is None and has_offset:
+            raise ValueError(
+                "the model was fitted with an array of offsets, so predict needs one for the new rows: "
+                "predict(new_data, offset=...), where offset=0 means none"
+            )
+        if given is not None and not has_offset:
+            raise ValueError("the model was fitted without an offset, so predict takes none")
+        self._given = _numbers(0.0 if given is None else given)
+        if not np.isfinite(self._given).all():
+            raise ValueError("offset has missing or infinite values; give a number for every row")
+        self._column = column if given is None else None
+        self._poisson = family if isinstance(family, Poisson) and family.exposure is not None else None
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that the data must have."""
+        exposure = None if self._poisson is None else self._poisson.exposure
+        return [name for name in (self._column, exposure) if name is not None]
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse an array that has not a number for each of so many rows."""
+        if self._given.ndim and self._given.shape != (rows,):
+            raise ValueError(f"offset has shape {self._given.shape}, but the data has {rows} rows")
+
+    def of(self, rows: NewRows) -> Array:
+        """Those of some rows."""
+        own = self._given[rows.start : rows.start + rows.size] if self._given.ndim else self._given
+        if own.ndim and own.shape != (rows.size,):
+            raise ValueError(f"offset has shape {self._given.shape}, but the data has more rows")
+        added = np.broadcast_to(own, rows.size)
+        frame = read(rows.source, self.columns)
+        if self._column is not None:
+            added = added + _numbers(frame[self._column].to_numpy())
+        if self._poisson is not None:
+            added = added + self._log_exposure(frame, self._poisson, rows)
+        return added
+
+    def _log_exposure(self, frame: pd.DataFrame, family: Poisson, rows: NewRows) -> Array:
+        try:
+            exposure = frame[family.exposure].to_numpy(dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"exposure {family.exposure!r} must be numbers") from None
+        return family.log_exposure(exposure, rows.where)
+
+
+def _numbers(values: ArrayLike) -> Array:
     try:
-        added = np.asarray(0.0 if given is None else given, dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError("offset must be numbers: one per row, or one for all") from None
-    if added.ndim and added.shape != (rows,):
-        raise ValueError(f"offset has shape {added.shape}, but the data has {rows} rows")
-    if not np.isfinite(added).all():
-        raise ValueError("offset has missing or infinite values; give a number for every row")
-    if isinstance(family, Poisson) and family.exposure is not None:
-        added = added + _log_exposure(new_data, family, family.exposure)
-    return np.broadcast_to(added, rows)
-
-
-def _log_exposure(new_data: Any, family: Poisson, column: str) -> Array:
-    values = check(read(new_data, [column]))[column]
-    try:
-        exposure = values.to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"exposure {column!r} must be numbers") from None
-    return family.log_exposure(exposure)

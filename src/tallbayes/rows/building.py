@@ -28,6 +28,9 @@ class Builder(Protocol):
     def finish(self) -> RowsAtHand:
         """The rows: sorted by group if there is one, with duplicates merged where that pays."""
 
+    def close(self) -> None:
+        """Let go of the rows, if something went wrong."""
+
 
 def builder(
     columns: int, most: int, group: str | None = None, groups: int = 0, room: Room = ROOM, file: IO[bytes] | None = None
@@ -86,6 +89,10 @@ class MemoryBuilder:
         weights, offset = (None if given is None else np.empty(self._most) for given in (like.weights, like.offset))
         strata = {name: np.empty(self._most, np.int64) for name in like.strata}
         return Columns(np.empty((self._columns, self._most)), np.empty(self._most), weights, offset, strata)
+
+    def close(self) -> None:
+        """See `Builder`."""
+        self._held = None
 
     def finish(self) -> RowsAtHand:
         """See `Builder`."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -45,14 +46,14 @@ def find(at: Path) -> Found | None:
     """What lies there, None if it is nothing, or not whole."""
     try:
         about = json.loads((at / ABOUT).read_text())
-        with np.load(at / INDEX, allow_pickle=False) as index:
+        with (at / INDEX).open("rb") as file, np.load(file, allow_pickle=False) as index:
             offsets, widths = index["offsets"], index["widths"]
             ends, values, totals = np.cumsum(index["sizes"]), index["values"], index["totals"]
         with (at / ROWS).open("rb") as file:
             if os.fstat(file.fileno()).st_size != about["bytes"]:
                 return None
             content = mapped(file, about["bytes"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, BadZipFile):
         return None
     fields = about["fields"]
     named = Fields(**fields | {"x": tuple(fields["x"])})

@@ -177,7 +177,7 @@ class DiskRows:
         rows.count = self.count  # type: ignore[method-assign]
         return rows
 
-    def in_memory(self) -> MemoryRows:
+    def loaded(self) -> MemoryRows:
         """The same rows in memory."""
         return self._laid_out(np.empty)
 

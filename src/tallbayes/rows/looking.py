@@ -62,7 +62,7 @@ class FirstLook:
             share = (1.0 + arrays.y[part] / mean) * (self.size / (2 * self.weight))
             if arrays.weights.size:
                 share *= arrays.weights[part]
-            picked = np.flatnonzero(of_block(KEY, arrays.block + block).random(share.size) < share)
+            picked = np.flatnonzero(of_block(KEY, arrays.block + block).random(share.size, dtype=np.float32) < share)
             chosen.append(part.start + picked)
             scales.append(1 / np.minimum(share[picked], 1.0))
         return np.concatenate(scales), *arrays.parts(np.concatenate(chosen))

@@ -53,6 +53,11 @@ class Pool(NamedTuple):
         return Pool(*map(np.concatenate, zip(self, other, strict=True)))
 
 
+def most_rows(p: int) -> int:
+    """Of a pool, where rows have p columns."""
+    return MOST_BYTES // (8 * (p + 3))
+
+
 class Drawn(NamedTuple):
     """What a pass has drawn."""
 
@@ -82,16 +87,19 @@ class Lots:
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
-        values = self.measure.of(arrays)
-        weighted = values * arrays.weights if arrays.weights.size else values.copy()
-        if (certain := np.flatnonzero(~np.isfinite(weighted))).size:
-            weighted[certain] = 0.0
+        values, none = self.measure.of(arrays), np.empty(0, np.intp)
         totals, counts = np.empty(arrays.blocks), np.empty(arrays.blocks, np.intp)
-        rows, marks = [np.empty(0, np.intp)], [np.empty(0)]
+        certain, rows, marks = [none], [none], [np.empty(0)]
         for block in range(arrays.blocks):
             start = block * LENGTH
-            ends = np.cumsum(weighted[start : start + LENGTH])
-            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted[start : start + LENGTH])
+            weighted = values[start : start + LENGTH]
+            if arrays.weights.size:
+                weighted = weighted * arrays.weights[start : start + LENGTH]
+            if not (finite := np.isfinite(weighted)).all():
+                certain.append(start + np.flatnonzero(~finite))
+                weighted = np.where(finite, weighted, 0.0)
+            ends = np.cumsum(weighted)
+            totals[block], counts[block] = ends[-1], np.count_nonzero(weighted)
             rng = of_block(self.key, arrays.block + block)
             mean = self.wanted * (float(ends[-1]) / self.expected) if self.expected > 0 else 0.0
             marks.append(_marks(rng, mean, self.size))
@@ -101,9 +109,9 @@ class Lots:
         if chosen.size > self.size:
             first = np.sort(np.argpartition(mark, self.size)[: self.size])  # in the order of blocks, for equal marks
             chosen, mark = chosen[first], mark[first]
-        x = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T)
+        x, apart = np.ascontiguousarray(np.take(arrays.x, chosen, axis=1).T), arrays.parts(np.concatenate(certain))
         offset = arrays.offset[chosen] if arrays.offset.size else np.zeros(chosen.size)
-        return (totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *arrays.parts(certain))
+        return totals, counts, mark, x, arrays.y[chosen], offset, values[chosen], *apart
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Drawn:
         """See `Task`."""
@@ -179,8 +187,7 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
         with self._lock:
             if chain not in self._pools.get(key, {}):
-                most = max(chains, MOST_BYTES // (8 * (self._lots.theta.size + 3)))
-                every = self._draw(min(ahead * chains, most), key)
+                every = self._draw(min(ahead * chains, max(chains, most_rows(self._lots.theta.size))), key)
                 ends = [every.y.size * part // chains for part in range(chains + 1)]
                 self._pools[key] = {one: every.some(ends[one], ends[one + 1]) for one in range(chains)}
                 if len(self._pools) > MOST_POOLS:

@@ -32,6 +32,11 @@ class DiskBuilder:
             self._chunks = self._start(part, given)
         self._chunks.add(part)
 
+    def close(self) -> None:
+        """See `Builder`."""
+        if self._chunks is not None:
+            self._chunks.close()
+
     def finish(self) -> DiskRows:
         """See `Builder`."""
         return DiskRows(self.store(), self._room)

@@ -77,6 +77,10 @@ class _Chain(NamedTuple):
     pool: Pool
     pools: int = 0  # that it has had
 
+    @property
+    def used(self) -> int:
+        return int(self.record["used"][0])
+
     def copy(self) -> _Chain:
         return self._replace(places=self.places.copy(), record=self.record.copy())
 
@@ -170,7 +174,9 @@ class ThinnedKernel:
         paths = [(np.empty((steps, p)), np.empty(steps), np.empty(steps, bool)) for _ in chains]
 
         def turn(c: int) -> bool:
+            before = chains[c].used
             done[c] = self._run(chains[c], rng.first[c], rng.second[c], done[c], *paths[c])
+            self.model.rows.count(chains[c].used - before)
             if done[c] == steps:
                 return True
             chains[c] = self._refilled(chains[c], state.key, c, count)
@@ -212,7 +218,6 @@ class ThinnedKernel:
         assert self.urn is not None
         chain.record["used"] = 0
         pool = self.urn.pool((key, chain.pools), number, chains, self.ahead << chain.pools)
-        self.model.rows.count(pool.y.size)
         return chain._replace(pool=pool, pools=chain.pools + 1)
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:

@@ -22,7 +22,7 @@ from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.remainders import RemainderBounds, require_bounds
 from tallbayes.rows.remainders import expected as expected_bounds
 from tallbayes.rows.tasks import LogLikelihoodDerivatives, Moved
-from tallbayes.rows.urn import Pool
+from tallbayes.rows.urn import Pool, most_rows
 from tallbayes.sampling import shape as shapes
 from tallbayes.sampling.shape import Shape
 from tallbayes.sampling.tails import tail_powers, warn_of_tails
@@ -50,7 +50,8 @@ PAIRS = 1_000  # of proposals, for what is expected of a step
 FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
-STEPS_AHEAD = 5_000  # for which a chain gets its first rows
+SHARE_OF_POOL = 16  # that a step may ask for: each pool is a pass
+STEPS_AHEAD, SHARE_AHEAD = 2_000, 1 / 400  # a chain gets rows for so many steps, or such a share: a pass is dear
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
@@ -303,9 +304,9 @@ def _build(
     require_bounds(bounds.excess(look.arrays, rng))
     total = plan.events / spread if spread else 0.0
     urn = model.rows.draw(bounds, mode.theta, total, SEEN, int(rng.integers(2**63)))
-    limit = pass_cost(model.rows.size, p) / event_cost(p)
+    limit = min(pass_cost(model.rows.size, p) / event_cost(p), most_rows(p) / SHARE_OF_POOL)
     target = _target(model, mode, urn.certain, flat, urn.total, plan.radius, limit, shape)
-    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread)))
+    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread, SHARE_AHEAD * model.rows.size)))
     return ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
 
 

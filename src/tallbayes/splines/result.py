@@ -6,6 +6,7 @@ different basis once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -15,11 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from tallbayes.data.new_rows import new_rows
+from tallbayes.data.pieces import Source
+from tallbayes.data.tally import Where, row
 from tallbayes.models.model import Result, Sampled
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.example import example
 from tallbayes.results.fit import DRAWS, Fit
-from tallbayes.results.predict import as_table, check_interval, evenly_spaced, summarise
+from tallbayes.results.predict import Asked, Predicted, as_table, check_interval, evenly_spaced, summarise
 from tallbayes.results.story import enumerated
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.calibration import by_predictor, calibrate
@@ -118,10 +122,10 @@ class MARSFit(Fit):
         count = self._values("bases").reshape(-1).astype(np.intp)
         return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
 
-    def _design(self, new_data: Any) -> Array:
+    def _design(self, new_data: Any, where: Where = row) -> Array:
         """Variables (d, rows) of new data."""
         if self.formula is not None:
-            x = self.formula.apply(new_data)
+            x = self.formula.apply(new_data, where)
             return x[[j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]]
         if hasattr(new_data, "columns") and self.stats["named"]:
             missing = [name for name in self.variables if name not in new_data.columns]
@@ -164,14 +168,31 @@ class MARSFit(Fit):
         self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0
     ) -> pd.DataFrame:
         """Posterior mean and interval of each row's probability, from evenly spaced draws."""
-        if offset is not None:
+        if self.formula is not None:
+            return super().predict(new_data, offset, draws, interval, seed)
+        summary = self._summary(Asked(offset, draws, interval, seed))
+        return as_table(summary(self._design(new_data)), interval, new_data)
+
+    def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
+        if self.formula is None:
+            raise ValueError("this fit has no formula, so it cannot predict rows by name; use fit.predict(array)")
+        summary, parsed = self._summary(asked), self.formula.parsed
+        for rows in new_rows(source, parsed.predictors, parsed.dates, keep):
+            yield Predicted(rows, summary(self._design(rows.source, rows.where)))
+
+    def _summary(self, asked: Asked) -> Callable[[Array], Array]:
+        """What makes means and intervals (3, row) of variables (d, row)."""
+        if asked.offset is not None:
             raise ValueError("the model was fitted without an offset, so predict takes none")
-        check_interval(interval)
+        asked.check()
         every = self._all[0]
-        x, chosen = self._design(new_data), every.some(evenly_spaced(draws, every.sizes.size))
-        rows = np.arange(x.shape[1])
-        result = summarise(rows, chosen.sizes.size, lambda some: chosen.each(x[:, some]).T, expit, interval)
-        return as_table(result, interval, new_data)
+        chosen = every.some(evenly_spaced(asked.draws, every.sizes.size))
+
+        def summary(x: Array) -> Array:
+            rows = np.arange(x.shape[1])
+            return summarise(rows, chosen.sizes.size, lambda some: chosen.each(x[:, some]).T, expit, asked.interval)
+
+        return summary
 
     def importance(self) -> pd.DataFrame:
         """How much each variable matters, one line each.

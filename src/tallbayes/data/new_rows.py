@@ -1,0 +1,63 @@
+"""New rows for a model that has been fitted, piece by piece: columns that it needs, checked, and others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tallbayes.data.columns import clean
+from tallbayes.data.missing import Gaps
+from tallbayes.data.names import require
+from tallbayes.data.pieces import Piece, Source, sliced
+from tallbayes.data.tally import Where
+
+
+class NewRows(NamedTuple):
+    """Rows of one piece of the data."""
+
+    source: Source  # of these rows alone
+    kept: dict[str, Any]  # pandas or pyarrow columns
+    start: int  # the number of the first row among all rows
+    size: int
+    where: Where
+
+
+def new_rows(
+    source: Source, needed: Sequence[str], dates: Sequence[str] = (), kept: Sequence[str] = ()
+) -> Iterator[NewRows]:
+    """All rows of a source; ValueError after the last if a needed column had a missing or infinite value.
+
+    Pieces come until the first such value. After that the rest is only counted.
+
+    >>> from tallbayes.data.sources import open_source
+    >>> data = open_source({"fico": [700.0, 650.0], "id": ["a", "b"]})
+    >>> [(rows.size, rows.kept["id"].tolist()) for rows in new_rows(data, ["fico"], kept=["id"])]
+    [(2, ['a', 'b'])]
+    """
+    if not source.names:
+        raise ValueError("the data has no columns")
+    needed, kept = list(dict.fromkeys(needed)), list(dict.fromkeys(kept))
+    wanted = list(dict.fromkeys([*needed, *kept]))
+    require(wanted, source.names)
+    counted = Gaps(needed)
+    for piece in source.pieces(wanted):
+        cleaned = {name: clean(name, piece.columns[name], name in dates) for name in needed}
+        if cleaned:
+            counted.add(cleaned, piece.where)
+        if not counted.troubled:
+            size = len(next(iter(piece.columns.values())))
+            beside = {name: piece.columns[name] for name in kept}
+            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, piece.where)
+    counted.refuse()
+
+
+def _alone(piece: Piece, cleaned: dict[str, Any]) -> Source:
+    """The rows of a piece as a source of their own; where a model needs no column, their number still counts."""
+    import pandas as pd
+
+    columns = {name: pd.Series(values, copy=False) for name, values in cleaned.items()} or piece.columns
+
+    def load(wanted: Sequence[str]) -> dict[str, Any]:
+        return {name: columns[name] for name in wanted}
+
+    return Source(list(columns), None, True, load, lambda wanted: sliced(load, wanted))
