@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from on_disk import model_on_disk
 from scipy import stats
 
 import tallbayes as tb
 from tallbayes.groups.mode import find_group_mode
 
 FORMULA = "y ~ x + (1 | bank)"
-# Some thirty means and sds are compared, in three tests: false-alarm rate 1e-6 in all.
+# Some thirty means and sds are compared, in four tests: false-alarm rate 1e-6 in all.
 LARGEST_Z = stats.norm.isf(1e-6 / 200)
 SIZES = [400, 300, 200, 100, 60, 30, 8, 1]  # of the banks; the smallest have few events or none
 
@@ -132,6 +133,14 @@ def test_order_of_rows_and_threads_do_not_matter():
     shuffled = quick(data=DATA.sample(frac=1, random_state=3), draws=1_500)
     table = tb.compare(a=quick(draws=1_500), b=shuffled).loc["b"]
     assert table[["largest_z", "largest_z_sd"]].max() < LARGEST_Z
+
+
+def test_rows_on_disk(fit):
+    model = model_on_disk(tb.Hierarchical(FORMULA, DATA))
+    other = tb.sample(model, "auto", 1_500, seed=2, progress=False)
+    assert other.stats["method"] == "thinned"
+    assert tb.compare(a=fit, b=other).loc["b"][["largest_z", "largest_z_sd"]].max() < LARGEST_Z
+    assert np.allclose(other.groups["alone"], fit.groups["alone"], equal_nan=True)
 
 
 def test_known_and_new_groups_are_predicted(fit):

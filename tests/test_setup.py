@@ -14,7 +14,6 @@ from tallbayes.families import Poisson
 from tallbayes.groups import thinned_setup as grouped_setup
 from tallbayes.groups.mode import find_group_mode
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.split import require_every_row
 from tallbayes.groups.thinned_loop import TOTAL
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Normal
@@ -105,14 +104,6 @@ def test_a_row_left_out_is_seen(monkeypatch):
 
 def nobody(drawn: Any) -> Any:
     return drawn._replace(certain=drawn.certain.take(np.empty(0, np.intp)))
-
-
-@pytest.mark.parametrize(("drawn", "total", "always"), [(2, 3.0, 1), (3, 4.0, 1), (3, 3.0, 0), (3, np.nan, 1)])
-def test_what_does_not_add_up_is_refused(drawn, total, always):
-    rows, bounds = 4, np.array([3.0])  # of which one row is always evaluated, and three are drawn
-    require_every_row(rows - 3 - 1, bounds, np.array([3.0]))
-    with pytest.raises(FloatingPointError, match="left out"):
-        require_every_row(rows - drawn - always, bounds, np.array([total]))
 
 
 def test_no_row_of_a_group_is_left_out():
