@@ -9,7 +9,7 @@ nearly all rows are alike, and those few with large predictions must not share a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,6 +109,7 @@ class Sorted(_ByPredictor):
 
     low: float
     high: float
+    adds_up: ClassVar[bool] = True
 
     def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
         """See `Task`."""

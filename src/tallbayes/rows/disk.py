@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Concatenate, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.parting import part_stores
 from tallbayes.rows.passes import in_order
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Sums, Task
 from tallbayes.rows.room import Room
 from tallbayes.rows.store import CHUNK_ROWS, Store
 from tallbayes.rows.subsample import Subsample
@@ -25,6 +26,8 @@ from tallbayes.rows.threads import in_turns
 from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
+
+RUNS = 32  # of chunks that a thread goes through at a time, at least where there are so many chunks
 
 
 class DiskRows:
@@ -108,18 +111,24 @@ class DiskRows:
         """What all chunks say, in their order: one pass."""
         tasks = [task for task, _ in questions]
         given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
-        said: list[list[Parts]] = [[()] * self.store.chunks for _ in tasks]
+        chunks = self.store.chunks
+        at_a_time = max(1, chunks // RUNS)
+        runs = -(-chunks // at_a_time)
+        said: list[list[list[Parts]]] = [[[] for _ in range(runs)] for _ in tasks]
         with passing("pass over all rows", self.size) as done:
 
-            def look(chunk: int) -> None:
-                arrays = self._piece(chunk)
-                for task, params, parts in zip(tasks, given, said, strict=True):
-                    parts[chunk] = task.over(arrays, params)
-                done(arrays.size)
+            def look(run: int) -> None:
+                for chunk in range(run * at_a_time, min(chunks, (run + 1) * at_a_time)):
+                    arrays = self._piece(chunk)
+                    for task, params, parts in zip(tasks, given, said, strict=True):
+                        parts[run].append(task.over(arrays, params))
+                        if isinstance(task, Sums):
+                            parts[run] = [tuple(sum(each) for each in zip(*parts[run], strict=True))]
+                    done(arrays.size)
 
-            in_turns(look, self.store.chunks)
+            in_turns(look, runs)
         self.count(self.size * sum(task.looks(params) for task, params in zip(tasks, given, strict=True)), 1)
-        joined = (tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in said)
+        joined = (tuple(np.concatenate(part) for part in zip(*chain(*parts), strict=True)) for parts in said)
         return list(zip(tasks, given, joined, strict=True))
 
     def _piece(self, chunk: int) -> Arrays:

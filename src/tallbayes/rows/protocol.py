@@ -17,7 +17,7 @@ Rows count what they are asked: `touched` is the number of (row, parameter vecto
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,6 +52,13 @@ class Task(Protocol[Answer]):
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Answer:
         """What all blocks together say, added up in their order."""
+
+
+@runtime_checkable
+class Sums(Protocol):
+    """A task whose parts are large and may be added up before they are joined."""
+
+    adds_up: bool
 
 
 class Measure(Protocol):
