@@ -79,6 +79,7 @@ def test_draws_of_weighted_rows_with_an_offset(method):
         np.testing.assert_array_equal(tb.sample(moved_to_disk(model_of(True)), method, **OPTIONS).draws, expected)
 
 
+@pytest.mark.long
 def test_draws_of_whole_groups_in_shards():
     rng = np.random.default_rng(1)
     groups = rng.integers(40, size=N)

@@ -268,6 +268,7 @@ def test_chains_started_in_the_posterior_stay_there(options):
     assert hierarchy.departure(make("logit", **options, disk=True), STEPS, CHAINS, seed=21) > FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", [0.0, np.inf], ids=["new pools", "single groups"])
 @pytest.mark.parametrize("radius", [None, 2.5])
 def test_chains_that_need_rows_all_the_time_stay_in_the_posterior(monkeypatch, read, radius):
