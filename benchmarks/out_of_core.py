@@ -60,7 +60,7 @@ def main() -> None:
     went_through = set(names)
     for rows in options.rows:
         table = race.run(rows, [name for name in names if name in went_through])
-        went_through = {name for name in names if name in FIRST or not np.isnan(table.at[name, SECONDS])}
+        went_through = {name for name in table.index if name in FIRST or not np.isnan(table.at[name, SECONDS])}
     if "numpyro" in names:
         race.bisect("numpyro", 1, len(files))
 
