@@ -237,3 +237,13 @@ def totals_of(y: Array, weights: Array | None) -> Array:
     if weights is None:
         return np.array([(y[part].size, y[part].sum()) for part in parts], dtype=float).reshape(-1, 2)
     return np.array([(weights[part].sum(), (y[part] * weights[part]).sum()) for part in parts]).reshape(-1, 2)
+
+
+def together(codes: NDArray[Any]) -> Integers:
+    """The order that brings the rows of each level together, where they keep theirs; small numbers are sorted fastest.
+
+    >>> together(np.array([1, 0, 1]))
+    array([1, 0, 2])
+    """
+    small = codes.size == 0 or codes.max() < 1 << 16
+    return np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")

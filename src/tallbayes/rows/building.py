@@ -7,6 +7,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.rows.arrays import together
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.protocol import RowsAtHand
@@ -71,8 +72,7 @@ class MemoryBuilder:
 
     def add(self, part: Columns) -> None:
         """See `Builder`."""
-        if part.weights is not None and not part.weights.all():
-            part = part.take(np.flatnonzero(part.weights))
+        part = part.heard()
         if self._held is None and part.y.size == self._most:  # all rows at once, which need not be copied
             self._held, self._size = part, self._most
             return
@@ -99,7 +99,7 @@ class MemoryBuilder:
         assert self._held is not None
         columns = _first(self._held, self._size)
         if self._group is not None:
-            columns = columns.take(_order(columns.strata[self._group], self._groups))
+            columns = columns.take(together(columns.strata[self._group]))
         self._held = None
         return MemoryRows(*columns.without_duplicates(), self._group, self._groups)
 
@@ -120,8 +120,3 @@ def _first(columns: Columns, size: int) -> Columns:
     x = flat[: width * size].reshape(width, size)
     weights, offset = (None if part is None else part[:size] for part in (columns.weights, columns.offset))
     return Columns(x, columns.y[:size], weights, offset, {name: codes[:size] for name, codes in columns.strata.items()})
-
-
-def _order(codes: NDArray[Any], groups: int) -> NDArray[np.intp]:
-    """The order that brings each group's rows together; small numbers are sorted fastest."""
-    return np.argsort(codes.astype(np.uint16) if groups <= 1 << 16 else codes, kind="stable")

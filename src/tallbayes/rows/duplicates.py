@@ -47,6 +47,12 @@ class Columns(NamedTuple):
         strata = {name: codes[chosen] for name, codes in self.strata.items()}
         return Columns(np.take(self.x, chosen, axis=1), self.y[chosen], weights, offset, strata)
 
+    def heard(self) -> Columns:
+        """Those that say something: rows of weight zero do not."""
+        if self.weights is None or self.weights.all():
+            return self
+        return self.take(np.flatnonzero(self.weights))
+
     def part(self, start: int, stop: int) -> Columns:
         """The rows start..stop, where they lie."""
         run = slice(start, stop)

@@ -6,12 +6,13 @@ they are sorted in memory and written. Rows of a group keep their order.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.arrays import Arrays, together
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.store import Store
 from tallbayes.rows.threads import in_turns
@@ -23,17 +24,19 @@ def sorted_by_group(store: Store, memory: int) -> Iterator[Columns]:
     """The rows in ascending order of their groups, some of them at a time."""
     group = store.fields.group
     assert group is not None
-    counts = np.zeros((store.chunks, store.fields.groups), np.int64)
+    sizes, adding = np.zeros(store.fields.groups, np.int64), threading.Lock()
     codes = store.fields.strata[group]
 
     def tally(chunk: int) -> None:
         numbers = np.empty(store.size(chunk))
         store.column(chunk, codes, numbers)
-        counts[chunk] = np.bincount(numbers.astype(np.intp), minlength=store.fields.groups)
+        own = np.bincount(numbers.astype(np.intp), minlength=sizes.size)
+        with adding:
+            np.add(sizes, own, out=sizes)
 
     in_turns(tally, store.chunks)
     most = max(1, memory // (SHARE * 8 * store.fields.count))
-    for first, last in ranges(counts.sum(0), most):
+    for first, last in ranges(sizes, most):
         found: list[Columns] = [None] * store.chunks  # type: ignore[list-item]
 
         def pick(chunk: int, first: int = first, last: int = last, found: list[Columns] = found) -> None:
@@ -42,7 +45,7 @@ def sorted_by_group(store: Store, memory: int) -> Iterator[Columns]:
 
         in_turns(pick, store.chunks)
         rows = Columns.joined(found)
-        yield rows.take(np.argsort(rows.strata[group], kind="stable"))
+        yield rows.take(together(rows.strata[group]))
 
 
 def ranges(sizes: NDArray[np.int64], most: int) -> list[tuple[int, int]]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.arrays import Arrays, together
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Measure, Rows
@@ -79,23 +80,36 @@ class Subsample:
                 uniform = 1 - of_block((self.key, 0), arrays.block + block).random(measure[part].size)
                 priority[part] = uniform / measure[part]
                 free = np.flatnonzero(~certain[part])
-                here, index = np.unique(strata[part][free], return_inverse=True)
+                here, index = _levels(strata[part][free])
                 levels.append(here)
                 totals.append(np.bincount(index, measure[part][free], here.size))
         priority[certain] = 0.0
         free = np.flatnonzero(~certain & (measure > 0))
-        order, rank, wanted = self._ranked(strata[free], priority[free])
-        rows = np.sort(np.concatenate([np.flatnonzero(certain), free[order[rank <= wanted]]]))
+        rows = np.sort(np.concatenate([np.flatnonzero(certain), free[self._first(strata[free], priority[free])]]))
         numbers = arrays.block * LENGTH + rows
         found = strata[rows].astype(np.intp), numbers, priority[rows], measure[rows], certain[rows]
         return np.concatenate(levels), np.concatenate(totals), *found, *arrays.parts(rows)
+
+    def _first(self, strata: Integers, priority: Array) -> Integers:
+        """Of each level the rows with the smallest priorities, one more than are wanted: few of many, and unsorted."""
+        order = together(strata)
+        ends = np.flatnonzero(np.diff(strata[order], prepend=-1, append=-1))
+        found = [order[:0]]
+        for start, stop in pairwise(ends.tolist()):
+            members, wanted = order[start:stop], self._wanted(int(strata[order[start]]))
+            if members.size > wanted:
+                members = members[np.argpartition(priority[members], wanted)[: wanted + 1]]
+            found.append(members)
+        return np.concatenate(found)
+
+    def _wanted(self, level: int) -> int:
+        return self.size.get(level, ALL) if isinstance(self.size, Mapping) else self.size
 
     def _ranked(self, strata: Integers, priority: Array) -> tuple[Integers, Integers, Integers]:
         """Rows by level and priority, the rank of each among those of its level, and how many are wanted of these."""
         order = np.lexsort([priority, strata])
         levels, starts, index = np.unique(strata[order], return_index=True, return_inverse=True)
-        sizes = self.size if isinstance(self.size, Mapping) else dict.fromkeys(levels.tolist(), self.size)
-        wanted = np.array([sizes.get(level, ALL) for level in levels.tolist()], dtype=np.intp)
+        wanted = np.array([self._wanted(level) for level in levels.tolist()], dtype=np.intp)
         return order, np.arange(order.size) - starts[index], wanted[index]
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Arrays:
@@ -111,7 +125,8 @@ class Subsample:
         taken, place = order[rank < wanted], place[rank < wanted]
         with np.errstate(invalid="ignore"):
             sure = ~(limit[place] * measure[taken] < 1)
-        np.add.at(left, np.searchsorted(names, levels), totals)
+        some = totals > 0  # of the others there is no row to take
+        np.add.at(left, np.searchsorted(names, levels[some]), totals[some])
         np.subtract.at(left, place[sure], measure[taken[sure]])
         np.add.at(many, place[~sure], 1.0)
         scale[taken[sure]] = 1.0
@@ -121,3 +136,10 @@ class Subsample:
         picked = tuple(part[chosen] if part.size else part for part in others)
         part = Arrays.joined(picked, rows.strata, rows.groups)
         return part.reweighted(part.own * scale[chosen])
+
+
+def _levels(strata: Integers) -> tuple[Integers, Integers]:
+    """The levels of some rows, and the place of each row's level among them."""
+    if strata.size and (strata == strata[0]).all():
+        return strata[:1], np.zeros(strata.size, np.intp)
+    return np.unique(strata, return_inverse=True)

@@ -25,8 +25,7 @@ class DiskBuilder:
 
     def add(self, part: Columns) -> None:
         """See `Builder`."""
-        if part.weights is not None and not part.weights.all():
-            part = part.take(np.flatnonzero(part.weights))
+        part = part.heard()
         if self._chunks is None:
             given = self._file if self._group is None else None  # it is for rows in their order
             self._chunks = self._start(part, given)
