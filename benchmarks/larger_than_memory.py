@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,25 +113,14 @@ def facts(model: Any, fit: Any, total: float, scanned: float = 0.0) -> dict[str,
     }
 
 
-def loans(options: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
-    """The loans, a first time or from kept rows."""
+def regression(make: str, formula: str, draws: int, options: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
+    """A model of the files in the folder."""
     import tallbayes as tb
 
     scanned = scan(options.folder)
     began = time.perf_counter()
-    model = tb.GLM(FORMULA, options.folder, **job)
-    fit = tb.sample(model, draws=10_000, chains=4, seed=1, progress=False)
-    return facts(model, fit, time.perf_counter() - began, scanned)
-
-
-def groups(options: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
-    """Ten thousand groups."""
-    import tallbayes as tb
-
-    scanned = scan(options.folder)
-    began = time.perf_counter()
-    model = tb.Hierarchical(GROUPED, options.folder, **job)
-    fit = tb.sample(model, draws=500, chains=4, seed=1, progress=False)
+    model = getattr(tb, make)(formula, options.folder, **job)
+    fit = tb.sample(model, draws=draws, chains=4, seed=1, progress=False)
     return facts(model, fit, time.perf_counter() - began, scanned)
 
 
@@ -154,7 +144,11 @@ def splines(options: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
     return facts(model, fit, time.perf_counter() - began)
 
 
-JOBS = {"loans": loans, "groups": groups, "splines": splines}
+JOBS = {
+    "loans": partial(regression, "GLM", FORMULA, 10_000),
+    "groups": partial(regression, "Hierarchical", GROUPED, 500),
+    "splines": splines,
+}
 
 
 def same() -> None:

@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from measures import LENGTH, WEIGHTS
 
 from tallbayes.groups.alias import tables
-
-LENGTH = 64  # rows in a group
 
 
 def built(weights, length=LENGTH):
@@ -26,38 +25,6 @@ def shares(table):
     assert ((probability >= 0) & (probability <= 1 + 1e-9)).all()  # what is above 1 counts as 1
     keep = np.minimum(probability, 1)
     return (keep + np.bincount(partner, 1 - keep, minlength=n)) / n
-
-
-def gamma(n, seed=2):
-    return np.random.default_rng(seed).gamma(0.3, size=n)
-
-
-def holes(n, seed=3):
-    """Nine rows in ten have weight zero."""
-    return gamma(n) * (np.random.default_rng(seed).random(n) < 0.1)
-
-
-def groups_of_zeros(n):
-    weights = gamma(n)
-    weights[LENGTH : 3 * LENGTH] = 0
-    weights[-5:] = 0
-    return weights
-
-
-WEIGHTS = {
-    "equal": np.ones(300),
-    "one row": np.ones(1),
-    "one group": gamma(LENGTH),
-    "one more than a group": gamma(LENGTH + 1),
-    "uneven": gamma(1000),
-    "zeros": holes(1000),
-    "groups of zeros": groups_of_zeros(1000),
-    "one of many": np.where(np.arange(500) == 77, 3.0, 0.0),
-    "one heavy": np.where(np.arange(500) == 77, 1e12, 1.0),
-    "many orders of magnitude": 10 ** np.random.default_rng(4).uniform(-200, 100, 500),
-    "tiny": 1e-290 * gamma(200),
-    "growing": np.arange(400.0),
-}
 
 
 def assert_every_row_has_its_share(weights, length=LENGTH):

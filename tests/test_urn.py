@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from harness import Known
+from measures import LENGTH, WEIGHTS, gamma
 from scipy import stats
 
 from tallbayes.rows import arrays as arrays_module
@@ -13,7 +14,6 @@ from tallbayes.rows import urn as module
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.urn import MOST_POOLS, Lots, Pool, _marks
 
-LENGTH = 64  # rows in a block, so that a few hundred rows have several
 THETA = np.array([0.5, -2.0])
 FALSE_ALARM = 1e-6  # of each statistical check, over all seeds
 
@@ -50,40 +50,6 @@ def numbers(pool):
 def drawn(weights, size, key=(7, 0)):
     """About so many rows, in one pool."""
     return numbers(urn_of(weights).pool(key, 0, 1, size))
-
-
-def gamma(n, seed=2):
-    return np.random.default_rng(seed).gamma(0.3, size=n)
-
-
-def holes(n, seed=3):
-    """Nine rows in ten have weight zero."""
-    return gamma(n) * (np.random.default_rng(seed).random(n) < 0.1)
-
-
-def blocks_of_zeros(n):
-    weights = gamma(n)
-    weights[LENGTH : 3 * LENGTH] = 0
-    weights[-5:] = 0
-    return weights
-
-
-WEIGHTS = {
-    "equal": np.ones(300),
-    "one row": np.ones(1),
-    "one block": gamma(LENGTH),
-    "one more than a block": gamma(LENGTH + 1),
-    "uneven": gamma(1000),
-    "zeros": holes(1000),
-    "blocks of zeros": blocks_of_zeros(1000),
-    "one of many": np.where(np.arange(500) == 77, 3.0, 0.0),
-    "one heavy": np.where(np.arange(500) == 77, 1e12, 1.0),
-    "many orders of magnitude": 10 ** np.random.default_rng(4).uniform(-200, 100, 500),
-    "tiny": 1e-290 * gamma(200),
-    "next to nothing": 1e-308 * gamma(200),
-    "growing": np.arange(400.0),
-    "twenty thousand": gamma(20_000),
-}
 
 
 # --- shares ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,5 +75,5 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _aside(path: Path, purpose: str) -> Path:
-    """A hidden name beside it, which no other process takes."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{purpose}")
+    """A hidden name beside it, which no other process or thread takes."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.{purpose}")

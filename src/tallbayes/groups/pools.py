@@ -13,7 +13,6 @@ left of the old one is thrown away. Both look at how many rows were used, and ne
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Rows, RowsAtHand
+from tallbayes.rows.shared import Shared
 from tallbayes.rows.tasks import Parts
 
 Array = NDArray[np.float64]
@@ -182,7 +182,7 @@ class GroupUrn:
     def __init__(self, rows: RowsAtHand, bounds: GroupBounds, starts: Integers, split: Split, expected: Array) -> None:
         self._rows, self._bounds, self._layout = rows, bounds, _Layout.of(starts)
         self._by_block, self._totals, self._expected = split.by_block, split.totals, expected
-        self._lock, self._pools = threading.Lock(), dict[tuple[int, int], dict[int, Drawn]]()
+        self._pools = Shared[Drawn](MOST_POOLS)
 
     def sweeps(self, chains: int) -> int:
         """For how many sweeps ahead a pool is drawn."""
@@ -209,15 +209,7 @@ class GroupUrn:
 
     def pool(self, key: tuple[int, int], chain: int, chains: int) -> Drawn:
         """The rows that one of several chains gets of a pool; those of the others are kept until they ask for them."""
-        with self._lock:
-            if chain not in self._pools.get(key, {}):
-                self._pools[key] = dict(enumerate(self._draw(key, chains)))
-                if len(self._pools) > MOST_POOLS:
-                    del self._pools[next(iter(self._pools))]
-            found = self._pools[key].pop(chain)
-            if not self._pools[key]:
-                del self._pools[key]
-        return found
+        return self._pools.of(key, chain, lambda: self._draw(key, chains))
 
     def _draw(self, key: tuple[int, int], chains: int) -> list[Drawn]:
         sizes, p = self._sizes(self.sweeps(chains)), self._rows.columns

@@ -98,9 +98,7 @@ def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:
     )
 
 
-def _build(
-    learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None = None
-) -> tuple[RowsAtHand, int]:  # fmt: skip
+def _build(learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None = None) -> tuple[RowsAtHand, int]:
     return build(learned, wanted.family, {**wanted.columns, **wanted.arrays}, room, file)
 
 

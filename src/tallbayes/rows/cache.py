@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +17,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from tallbayes.data.writing import replacing_folder
 from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, mapped
 
 FORMAT = 1
@@ -87,16 +86,7 @@ class Draft:
 def writing(at: Path) -> Iterator[Draft]:
     """A draft that takes its place when all went well; otherwise nothing of it is left."""
     at.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{at.name}-", dir=at.parent))
-    try:
+    with replacing_folder(at) as aside:
         draft = Draft(aside)
-        try:
+        with draft.file:
             yield draft
-        finally:
-            draft.file.close()
-        if at.exists():  # what was there is not whole, or somebody was faster
-            shutil.rmtree(at)
-        aside.rename(at)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise

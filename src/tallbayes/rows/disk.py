@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
+from tallbayes.rows.door import Door, kept
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.parting import part_stores
 from tallbayes.rows.passes import in_order
@@ -30,14 +31,14 @@ Array = NDArray[np.float64]
 RUNS = 32  # of chunks that a thread goes through at a time, at least where there are so many chunks
 
 
-class DiskRows:
+class DiskRows(Door):
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
 
     resident = False
 
     def __init__(self, store: Store, room: Room) -> None:
-        self.store, self._room, self.touched, self.passes = store, room, 0, 0
-        self._counting, self._own = threading.Lock(), threading.local()
+        super().__init__()
+        self.store, self._room, self._own = store, room, threading.local()
 
     def _like(self, store: Store) -> DiskRows:
         """Other rows: those that are looked at in one thread one after the other share its room."""
@@ -86,17 +87,6 @@ class DiskRows:
         """See `Rows`."""
         weight, total = in_order(self.store.totals).tolist()
         return float(total / weight)
-
-    def count(self, rows: int, passes: int = 0) -> None:
-        """See `Rows`."""
-        with self._counting:
-            self.touched += rows
-            self.passes += passes
-
-    def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
-        """See `Rows`."""
-        (found,) = self.reduce_all((task, params))
-        return cast(Found, found)
 
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
@@ -176,7 +166,7 @@ class DiskRows:
 
     def without(self, columns: Sequence[int]) -> DiskRows:
         """The rows without some columns of the design."""
-        return self._like(self.store.without(columns))
+        return self._like(self.store.with_columns(kept(self.columns, columns)))
 
     @cached_property
     def _at_hand(self) -> MemoryRows:

@@ -16,6 +16,7 @@ from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Rows
+from tallbayes.rows.tasks import Once
 
 Array = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FirstLook:
+class FirstLook(Once):
     """A task: about `size` rows, given the mean outcome of all and their total weight.
 
     >>> from tallbayes.rows.memory import MemoryRows
@@ -48,10 +49,6 @@ class FirstLook:
     size: int
     mean: float
     weight: float
-
-    def looks(self, params: Array) -> int:
-        """See `Task`."""
-        return 1
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""

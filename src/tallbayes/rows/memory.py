@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Concatenate, cast
+from typing import Any, Concatenate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.rows.arrays import Arrays, Outcomes
+from tallbayes.rows.door import Door, kept
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
 from tallbayes.rows.subsample import Subsample
 from tallbayes.rows.urn import Kept, Urn
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 NOTHING: Array = np.empty((1, 0))  # what a question without parameters is given
 
 
-class MemoryRows:
+class MemoryRows(Door):
     """Rows in memory: x (p, n) with one contiguous run a column, outcomes, and optional weights, offset and strata.
 
     Rows may come in groups, with an effect each: `group` names the stratum that has their numbers, in ascending order.
@@ -56,8 +56,8 @@ class MemoryRows:
         return self
 
     def _set(self, arrays: Arrays) -> None:
-        self.arrays, self.touched, self.passes = arrays, 0, 0
-        self._counting = threading.Lock()
+        Door.__init__(self)
+        self.arrays = arrays
 
     @property
     def size(self) -> int:
@@ -98,17 +98,6 @@ class MemoryRows:
     def strata(self) -> tuple[str, ...]:
         """See `Rows`."""
         return tuple(self.arrays.strata)
-
-    def count(self, rows: int, passes: int = 0) -> None:
-        """See `Rows`; chains may ask from several threads."""
-        with self._counting:
-            self.touched += rows
-            self.passes += passes
-
-    def reduce(self, task: Task[Found], params: ArrayLike | None = None) -> Found:
-        """See `Rows`."""
-        (found,) = self.reduce_all((task, params))
-        return cast(Found, found)
 
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`."""
@@ -169,7 +158,4 @@ class MemoryRows:
         >>> MemoryRows(x=[[1.0, 1.0], [0.0, 0.0]], y=[0.0, 1.0]).without([1]).columns
         1
         """
-        kept = [column for column in range(self.columns) if column not in columns]
-        if not kept:
-            raise ValueError("no column of the design is left: all are zero in every row")
-        return MemoryRows.of(replace(self.arrays, x=self.arrays.x[kept]))
+        return MemoryRows.of(replace(self.arrays, x=self.arrays.x[kept(self.columns, columns)]))

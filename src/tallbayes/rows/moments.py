@@ -12,6 +12,7 @@ from tallbayes.families.compiled import compiled
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import Rows
+from tallbayes.rows.tasks import Once
 
 Array = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class Moments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnMoments:
+class ColumnMoments(Once):
     """A task: the moments of all columns.
 
     >>> from tallbayes.rows.memory import MemoryRows
@@ -55,10 +56,6 @@ class ColumnMoments:
     >>> found.mean, found.sd.round(2), found.unit, found.intercept
     (array([1., 1.]), array([0.  , 1.41]), array([1., 3.]), 0)
     """
-
-    def looks(self, params: Array) -> int:
-        """See `Task`."""
-        return 1
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""

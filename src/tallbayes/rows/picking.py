@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Rows
+from tallbayes.rows.tasks import Once
 
 Array = NDArray[np.float64]
 
@@ -42,17 +43,13 @@ class Picked:
 
 
 @dataclass(frozen=True)
-class NotBinary:
+class NotBinary(Once):
     """A task: the number of the first row whose outcome is neither 0 nor 1, or None.
 
     >>> from tallbayes.rows.memory import MemoryRows
     >>> MemoryRows(np.ones((1, 3)), [0.0, 1.0, 0.5]).reduce(NotBinary())
     2
     """
-
-    def looks(self, params: Array) -> int:
-        """See `Task`."""
-        return 1
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""

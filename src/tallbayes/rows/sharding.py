@@ -22,6 +22,7 @@ from tallbayes.rows.generators import of_block
 from tallbayes.rows.moments import ColumnMoments, Moments
 from tallbayes.rows.passes import LENGTH, joined_groups
 from tallbayes.rows.protocol import Rows, RowsAtHand
+from tallbayes.rows.tasks import Once
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -63,8 +64,11 @@ def deal(rows: RowsAtHand, shards: int, how: str, rng: np.random.Generator) -> l
             )
         whole = WholeGroups.of(rows.reduce(GroupSizes()), shards, rng)
         return [Shard(*pair) for pair in zip(rows.parted(shards, whole.split), whole.groups, strict=True)]
-    counted, moments = rows.reduce_all((Counted(), None), (ColumnMoments(), None))
-    units = Units(shards, counted, how == "stratified", _levels(moments) if how == "stratified" else ())
+    if how == "stratified":
+        counted, moments = rows.reduce_all((Counted(), None), (ColumnMoments(), None))
+        units = Units(shards, counted, True, _levels(moments))
+    else:
+        units = Units(shards, rows.reduce(Counted()), False, ())
     turns = Turns.of(units, rows.reduce(Census(units)), int(rng.integers(2**63)))
     return [Shard(part) for part in rows.parted(shards, turns.split)]
 
@@ -97,16 +101,8 @@ class WholeGroups:
         return parts
 
 
-class _Once:
-    """A question without parameters."""
-
-    def looks(self, params: Array) -> int:
-        """See `Task`."""
-        return 1
-
-
 @dataclass(frozen=True)
-class GroupSizes(_Once):
+class GroupSizes(Once):
     """A task: the number of rows of each group."""
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
@@ -119,7 +115,7 @@ class GroupSizes(_Once):
 
 
 @dataclass(frozen=True)
-class Counted(_Once):
+class Counted(Once):
     """A task: whether weights are whole, and so numbers of observations."""
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
@@ -170,7 +166,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Census(_Once):
+class Census(Once):
     """A task: units in each block and stratum, and those that are left when every shard has its part of each row."""
 
     units: Units

@@ -142,10 +142,9 @@ class Store:
         """Number of chunks."""
         return len(self.offsets)
 
-    def without(self, columns: Sequence[int]) -> Store:
-        """The store without some columns of the design."""
-        x = tuple(column for place, column in enumerate(self.fields.x) if place not in columns)
-        return replace(self, fields=replace(self.fields, x=x))
+    def with_columns(self, places: Sequence[int]) -> Store:
+        """The store with these columns of the design only."""
+        return replace(self, fields=replace(self.fields, x=tuple(self.fields.x[place] for place in places)))
 
     def size(self, chunk: int) -> int:
         """Rows of a chunk."""

@@ -92,7 +92,7 @@ def _terms_of(family: Tag, arrays: Arrays, params: Array) -> tuple[Any, ...]:
     return family.terms, *data, params, LENGTH
 
 
-class _Once:
+class Once:
     """A question without parameters."""
 
     def looks(self, params: Array) -> int:
@@ -101,7 +101,7 @@ class _Once:
 
 
 @dataclass(frozen=True)
-class OutcomeSums(_Once):
+class OutcomeSums(Once):
     """The part of the log-likelihood that is linear in the parameters."""
 
     def over(self, arrays: Arrays, params: Array) -> Parts:
@@ -114,7 +114,7 @@ class OutcomeSums(_Once):
 
 
 @dataclass(frozen=True)
-class Levels(_Once):
+class Levels(Once):
     """Rows of each level of a column kept with the rows, or of "outcome": how many, their weight, and outcomes."""
 
     by: str
@@ -147,7 +147,7 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupTotals(_Once):
+class GroupTotals(Once):
     """Total weight and weighted sum of the outcomes (2, groups) of each group."""
 
     def over(self, arrays: Arrays, params: Array) -> Parts:
@@ -160,7 +160,7 @@ class GroupTotals(_Once):
 
 
 @dataclass(frozen=True)
-class Moved(_Once):
+class Moved(Once):
     """The number of rows whose linear predictor changes along any of some `directions` (p, f)."""
 
     directions: Array

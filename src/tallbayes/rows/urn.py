@@ -11,9 +11,8 @@ A row with an infinite measure is given apart, once.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import Measure, Rows
+from tallbayes.rows.shared import Shared
 
 Array = NDArray[np.float64]
 
@@ -170,7 +170,7 @@ class Urn:
             if self.seen.y.size >= seen or not self.total > 0:
                 break
             self.seen = self._draw(seen, (seed, number))  # the total was not as expected
-        self._lock, self._pools = threading.Lock(), dict[tuple[int, int], dict[int, Pool]]()
+        self._pools = Shared[Pool](MOST_POOLS)
 
     def _asking(self, size: int, total: float) -> Lots:
         return replace(self._lots, wanted=size + MARGIN * size**0.5 + 1, expected=total, size=size)
@@ -185,14 +185,10 @@ class Urn:
         """
         if not self.total > 0:
             raise ValueError("no row has a positive weight, so none can be drawn")
-        with self._lock:
-            if chain not in self._pools.get(key, {}):
-                every = self._draw(min(ahead * chains, max(chains, most_rows(self._lots.theta.size))), key)
-                ends = [every.y.size * part // chains for part in range(chains + 1)]
-                self._pools[key] = {one: every.some(ends[one], ends[one + 1]) for one in range(chains)}
-                if len(self._pools) > MOST_POOLS:
-                    del self._pools[next(iter(self._pools))]
-            found = self._pools[key].pop(chain)
-            if not self._pools[key]:
-                del self._pools[key]
-        return found
+
+        def every() -> list[Pool]:
+            pool = self._draw(min(ahead * chains, max(chains, most_rows(self._lots.theta.size))), key)
+            ends = [pool.y.size * part // chains for part in range(chains + 1)]
+            return [pool.some(*pair) for pair in pairwise(ends)]
+
+        return self._pools.of(key, chain, every)

@@ -34,7 +34,7 @@ from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.request import NO_MORE
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, take_rows, walk
-from tallbayes.sampling.turns import in_turns
+from tallbayes.sampling.turns import take_turns
 from tallbayes.sampling.warmup import LONG, settled
 
 Array = NDArray[np.float64]
@@ -190,7 +190,7 @@ class SubsamplingKernel:
             chains[c] = chains[c]._replace(pool=pool, used=np.zeros(1, np.int64), pools=pools)
             return False
 
-        in_turns(turn, number)
+        take_turns(turn, number)
         for c, (path, facts) in enumerate(paths):
             draws.theta[:, c], draws.log_first[:, 0, c] = path, facts[:, 0]
             draws.accepted[:, 0, c], draws.variance[:, c] = facts[:, 1] > 0, facts[:, 2]

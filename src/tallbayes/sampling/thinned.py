@@ -60,7 +60,7 @@ from tallbayes.sampling.thinned_loop import (
     always_remainders,
     distance_bound,
 )
-from tallbayes.sampling.turns import in_turns
+from tallbayes.sampling.turns import take_turns
 from tallbayes.sampling.warmup import settled
 
 Array = NDArray[np.float64]
@@ -182,7 +182,7 @@ class ThinnedKernel:
             chains[c] = self._refilled(chains[c], state.key, c, count)
             return False
 
-        in_turns(turn, count)
+        take_turns(turn, count)
         draws.screened[:], draws.decided[:], draws.log_first[:] = 1.0, True, 0.0
         draws.log_posterior[:] = np.nan  # nobody has looked at all rows
         for c, path in enumerate(paths):

@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from tallbayes.rows import threads
 
 
-def in_turns(turn: Callable[[int], bool], chains: int) -> None:
+def take_turns(turn: Callable[[int], bool], chains: int) -> None:
     """Call turn(chain) for every chain, in threads, and again for those that it says are not done.
 
     >>> left = [1, 3]
     >>> def turn(chain):
     ...     left[chain] -= 1
     ...     return left[chain] == 0
-    >>> in_turns(turn, 2)
+    >>> take_turns(turn, 2)
     >>> left
     [0, 0]
     """
