@@ -81,3 +81,31 @@ def test_models_with_groups_have_derivatives_of_effects():
     assert model.first.at_zero.by_group.shape == (1, 5, 4)
     alone = model.derivatives(np.zeros(model.rows.width))
     assert_equal(model.first.at_zero, alone)
+
+
+def test_many_rows_are_looked_at_in_proportion(monkeypatch):
+    monkeypatch.setattr(module, "LOOKED_AT", 100)
+    rows = rows_of(90_000)
+    assert 250 < first_pass(rows, Logit()).look.scale.size < 350  # a three-hundredth
+    monkeypatch.setattr(module, "MOST_BYTES", 8 * 5 * 150)
+    assert 100 < first_pass(rows, Logit()).look.scale.size < 200
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_what_is_kept_is_found_again(looked, monkeypatch):
+    monkeypatch.setattr(module, "LOOKED_AT", 50 if looked else 30_000)
+    rng = np.random.default_rng(1)
+    names = {"bank": np.sort(rng.integers(5, size=300)), "year": rng.integers(3, size=300)}
+    columns = np.ones((1, 300)), rng.random(300) < 0.3, rng.gamma(1.0, size=300), rng.normal(size=300)
+    rows = MemoryRows(*columns, strata=names, group="bank", groups=5)
+    first = first_pass(rows, Logit())
+    assert (first.look is not None) == looked
+    again = module.First.found(first.kept(), rows)
+    for one, other in zip(again[:3], first[:3], strict=True):
+        assert_equal(one, other)
+    if looked:
+        np.testing.assert_array_equal(again.look.scale, first.look.scale)
+        assert_equal(*(look.arrays.parts(np.arange(look.scale.size)) for look in (again.look, first.look)))
+        assert list(again.look.arrays.strata) == ["bank", "year"]
+    else:
+        assert again.look is None

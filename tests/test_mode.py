@@ -12,7 +12,7 @@ from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.models.cautions import PriorWarning, SeparationWarning
 from tallbayes.models.first import LOOKED_AT
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import CONVERGED, find_mode
+from tallbayes.models.mode import CONVERGED, NEARBY, find_mode
 from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.looking import KEY
@@ -234,6 +234,19 @@ def test_counts_passes_over_all_rows():
     mode = find_mode(model)
     assert model.rows.touched == mode.passes * model.rows.size
     assert mode.passes <= 4  # as few as possible: the first look leaves some tenths of a posterior sd
+
+
+def test_nearby_takes_fewer_passes_and_one_more_step_is_the_mode():
+    data = normals(100_000, 2)
+    model = GLM("y ~ x0 + x1", data)
+    exact, near = find_mode(model), find_mode(model, NEARBY)
+    assert near.passes < exact.passes
+    away = [where - exact.theta for where in (near.theta, near.center)]
+    distances = [np.sqrt(step @ exact.precision @ step) for step in away]
+    assert distances[0] < 1.1 * NEARBY
+    assert distances[1] < NEARBY**2
+    here = model.derivatives(near.theta)  # what is expanded is exact wherever it is
+    assert (near.log_likelihood, near.gradient.tolist()) == (here.value[0], here.gradient[0].tolist())
 
 
 def test_same_data_same_mode():

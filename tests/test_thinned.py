@@ -23,7 +23,7 @@ from tallbayes.models.priors import Normal, StudentT
 from tallbayes.rows import passes, threads
 from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.urn import Pool, Urn
-from tallbayes.sampling import shape, thinned, thinned_loop
+from tallbayes.sampling import shape, thinned, thinned_loop, thinned_setup
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.thinned import ThinnedKernel
 from tallbayes.sampling.thinned_loop import Moves
@@ -371,6 +371,7 @@ def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypat
 def small_pools(monkeypatch, rows: int) -> None:
     """A chain gets so few rows at a time that most steps need some of the next pool."""
     right = Urn.pool
+    monkeypatch.setattr(thinned_setup, "USUAL_CHAINS", 0)
     monkeypatch.setattr(Urn, "pool", lambda self, key, chain, chains, ahead: right(self, key, chain, chains, rows))
 
 
@@ -383,6 +384,7 @@ def test_small_pools_stay_in_the_posterior(monkeypatch):
 def test_rows_that_come_again_leave_the_posterior(monkeypatch):
     """The same small pool again and again, for each chain its own."""
     right = Urn.pool
+    monkeypatch.setattr(thinned_setup, "USUAL_CHAINS", 0)
     monkeypatch.setattr(Urn, "pool", lambda self, key, chain, chains, ahead: right(self, (key[0], 0), chain, chains, 2))
     assert few_chains(make(moves=INDEPENDENT), 12, 3_000) < harness.FALSE_ALARM
 

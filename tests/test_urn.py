@@ -12,7 +12,7 @@ from scipy import stats
 from tallbayes.rows import arrays as arrays_module
 from tallbayes.rows import urn as module
 from tallbayes.rows.memory import NOTHING, MemoryRows
-from tallbayes.rows.urn import MOST_POOLS, Lots, Pool, _marks
+from tallbayes.rows.urn import MOST_POOLS, Lots, Pool, Urn, _marks
 
 THETA = np.array([0.5, -2.0])
 FALSE_ALARM = 1e-6  # of each statistical check, over all seeds
@@ -37,9 +37,9 @@ def make(weights, offset=False, strata=None):
     return MemoryRows(x, rng.integers(2, size=n), own, added, strata), Known(bounds)
 
 
-def urn_of(weights, seen=0, expected=0.0, seed=5, **options):
+def urn_of(weights, seen=0, expected=0.0, seed=5, ahead=0, **options):
     rows, measure = make(weights, **options)
-    return rows.draw(measure, THETA, expected, seen, seed)
+    return rows.draw(measure, THETA, expected, seen, seed, ahead)
 
 
 def numbers(pool):
@@ -316,6 +316,50 @@ def test_what_is_seen_is_not_what_chains_get():
     urn = urn_of(gamma(500), 5_000, seed=7)
     found, seen = numbers(urn.pool((8, 0), 0, 1, 6_000))[:5_000], numbers(urn.seen)
     assert pair_p_value(found, seen, 8) > FALSE_ALARM
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """The sizes of what is drawn after the first pass of an urn."""
+    right, found = Urn._draw, []
+
+    def draw(self, size, key):
+        found.append(size)
+        return right(self, size, key)
+
+    monkeypatch.setattr(Urn, "_draw", draw)
+    return found
+
+
+def test_the_first_pool_comes_with_what_is_seen(later):
+    weights = gamma(500)
+    urn = urn_of(weights, 5_000, weights.sum(), seed=7, ahead=20_000)
+    found = np.concatenate([numbers(urn.pool((8, 0), chain, 4, 5_000)) for chain in range(4)])
+    assert (found.size, urn.seen.y.size, later) == (20_000, 5_000, [])
+    assert share_p_value(found, weights) > FALSE_ALARM
+    assert pair_p_value(found[:5_000], numbers(urn.seen), 8) > FALSE_ALARM
+    assert (serial_p_values(found, 8) > FALSE_ALARM).all()
+
+
+def test_the_first_pool_is_for_who_asks_first(later):
+    weights = gamma(500)
+    urn, other = (urn_of(weights, 100, weights.sum(), seed=7, ahead=4_000) for _ in range(2))
+    first = {chain: urn.pool((8, 0), chain, 2, 2_000) for chain in range(2)}
+    assert_same(urn.pool((8, 0), 1, 2, 2_000), first[1])  # also if it is asked for again
+    assert_same(other.pool((9, 3), 0, 2, 2_000), first[0])
+    assert later == []
+    second = urn.pool((9, 3), 0, 2, 2_000)
+    assert later == [4_000]
+    assert_same(second, urn_of(weights).pool((9, 3), 0, 2, 2_000))
+    assert pair_p_value(numbers(second), numbers(first[0]), 4) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("expected", [0.0, 100.0], ids=["nothing", "too much"])
+def test_a_first_pool_that_is_too_small_is_not_used(expected, later):
+    weights = gamma(500)
+    urn = urn_of(weights, 10, expected * weights.sum(), seed=7, ahead=4_000)
+    assert urn.pool((8, 0), 0, 2, 2_000).y.size == 2_000
+    assert later[-1] == 4_000
 
 
 def test_the_same_key_gives_the_same_rows():

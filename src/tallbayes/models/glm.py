@@ -107,11 +107,12 @@ class GLM:
                 if not (values is None or isinstance(values, str))
             }
             wanted = Wanted(kind, columns, arrays, strata, outcome, missing)
-            rows, fitted, left_out, self.observations, ones = prepare(
-                parsed, data, wanted, Room.of(memory, cache), cache
-            )
+            prepared = prepare(parsed, data, wanted, Room.of(memory, cache), cache)
+            rows, fitted, left_out, self.observations, ones, first = prepared
             self.has_offset = offset is not None
             self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
+            if first is not None:
+                self.first = first
             self.left_out = left_out
             if collinear == "drop" and (found := self._dependent()):
                 self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]

@@ -35,6 +35,7 @@ from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 Array = NDArray[np.float64]
 
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
+NEARBY = 0.1  # the same, for those who only expand there, and have so many rows that a pass is dear
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
 MANY_STARTS = 5  # those with which all combinations of two coefficients are found
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
@@ -84,8 +85,10 @@ class AnyMode(Protocol):
         """The expansion with all second derivatives; raises ValueError where there is none."""
 
 
-def find_mode(model: GLM) -> Mode:
+def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
     """The posterior mode of the model, warning of separation and refusing collinear columns.
+
+    The last step is shorter than `close`, in posterior standard deviations.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> find_mode(model).theta.round(1)
@@ -107,7 +110,7 @@ def find_mode(model: GLM) -> Mode:
 
     for rows in with_look(model):
         sees = partial(rows.reduce, LogLikelihoodDerivatives(model.family.tag))
-        top = climb(partial(look, sees), newton, theta)
+        top = climb(partial(look, sees), newton, theta, close)
         theta = top.theta
     require_top(top)
     if model.whole:

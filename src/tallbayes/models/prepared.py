@@ -19,12 +19,12 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.building import build
+from tallbayes.models.first import First, first_pass
 from tallbayes.rows import cache as caches
 from tallbayes.rows.building import fits
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
-from tallbayes.rows.store import Store
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,7 @@ class Prepared(NamedTuple):
     left_out: list[str]  # a sentence each
     observations: int
     ones: int  # outcomes that are not zero
+    first: First | None = None  # what the first pass tells, where somebody has made it
 
 
 class Wanted(NamedTuple):
@@ -67,21 +68,24 @@ def prepare(
     if (found := caches.find(at)) is not None:
         about = found.about
         formula, facts = Formula.from_json(about["formula"]), (about["left_out"], about["observations"], about["ones"])
-        return Prepared(rows_of(found.store, room), formula, *facts)
+        rows = DiskRows(found.store, room)
+        first = First.found(found.known, rows)
+        rows.outcomes = first.outcomes
+        return Prepared(_placed(rows, room), formula, *facts, first)
     with caches.writing(at) as draft:
         learned = _learn(parsed, source, wanted)
-        rows, ones = _build(learned, wanted, room, draft.file)
-        assert isinstance(rows, DiskRows)
-        prepared = _prepared(learned, rows, ones)
+        written, ones = _build(learned, wanted, room, draft.file)
+        assert isinstance(written, DiskRows)
+        first = first_pass(written, wanted.family.tag)
+        prepared = _prepared(learned, written, ones)
         about = {"formula": prepared.formula.to_json(), "left_out": prepared.left_out}
-        draft.save(rows.store, about | {"observations": prepared.observations, "ones": ones})
-    return prepared._replace(rows=rows_of(rows.store, room))
+        draft.save(written.store, about | {"observations": prepared.observations, "ones": ones}, first.kept())
+    return prepared._replace(rows=_placed(written, room), first=first)
 
 
-def rows_of(store: Store, room: Room) -> RowsAtHand:
-    """The rows of a store: in memory if there is room."""
-    rows = DiskRows(store, room)
-    return rows.loaded() if fits(len(store.fields.x), store.rows, room) else rows
+def _placed(rows: DiskRows, room: Room) -> RowsAtHand:
+    """The rows in memory if there is room."""
+    return rows.loaded() if fits(rows.columns, rows.size, room) else rows
 
 
 def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:

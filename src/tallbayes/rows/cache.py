@@ -16,19 +16,21 @@ from typing import IO, Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tallbayes.data.writing import replacing_folder
 from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, mapped
 
-FORMAT = 1
-ROWS, INDEX, ABOUT = "rows.bin", "index.npz", "about.json"
+FORMAT = 2
+ROWS, INDEX, KNOWN, ABOUT = "rows.bin", "index.npz", "known.npz", "about.json"
 
 
 class Found(NamedTuple):
-    """A store, and what its maker wrote beside it."""
+    """A store, and what its maker wrote beside it: facts, and arrays by name."""
 
     store: Store
     about: dict[str, Any]
+    known: dict[str, NDArray[Any]]
 
 
 def place(folder: str | os.PathLike[str], made_from: Any) -> Path:
@@ -48,6 +50,8 @@ def find(at: Path) -> Found | None:
         with (at / INDEX).open("rb") as file, np.load(file, allow_pickle=False) as index:
             offsets, widths = index["offsets"], index["widths"]
             ends, values, totals = np.cumsum(index["sizes"]), index["values"], index["totals"]
+        with (at / KNOWN).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            known = dict(arrays)
         with (at / ROWS).open("rb") as file:
             if os.fstat(file.fileno()).st_size != about["bytes"]:
                 return None
@@ -57,7 +61,8 @@ def find(at: Path) -> Found | None:
     fields = about["fields"]
     named = Fields(**fields | {"x": tuple(fields["x"])})
     palettes = tuple(np.split(values, ends[:-1]))
-    return Found(Store(named, about["rows"], offsets, widths, palettes, totals, content), about["about"])
+    store = Store(named, about["rows"], offsets, widths, palettes, totals, content)
+    return Found(store, about["about"], known)
 
 
 class Draft:
@@ -67,7 +72,7 @@ class Draft:
         self._folder = folder
         self.file: IO[bytes] = (folder / ROWS).open("w+b")
 
-    def save(self, store: Store, about: dict[str, Any]) -> None:
+    def save(self, store: Store, about: dict[str, Any], known: dict[str, NDArray[Any]]) -> None:
         """Write all that is needed to find the store again; its rows are in the file already."""
         sizes = [palette.size for palette in store.palettes]
         np.savez(
@@ -78,6 +83,7 @@ class Draft:
             values=np.concatenate(store.palettes),
             totals=store.totals,
         )
+        np.savez(self._folder / KNOWN, **known)  # type: ignore[arg-type]
         facts = {"rows": store.rows, "bytes": store.content.size, "fields": asdict(store.fields), "about": about}
         (self._folder / ABOUT).write_text(json.dumps(facts))
 

@@ -131,9 +131,9 @@ class DiskRows(Door):
         """See `RowsAtHand`."""
         return self.store.run(start, stop)
 
-    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
         """See `Rows`."""
-        return Urn(self, measure, theta, expected, seen, seed)
+        return Urn(self, measure, theta, expected, seen, seed, ahead)
 
     def sample(
         self,
@@ -177,8 +177,10 @@ class DiskRows(Door):
         return rows
 
     def loaded(self) -> MemoryRows:
-        """The same rows in memory."""
-        return self._laid_out(np.empty)
+        """The same rows in memory; what was counted of them goes on."""
+        rows = self._laid_out(np.empty)
+        rows.count(self.touched, self.passes)
+        return rows
 
     def _laid_out(self, scratch: Callable[..., NDArray[Any]]) -> MemoryRows:
         """All rows in arrays that such a function makes."""

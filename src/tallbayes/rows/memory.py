@@ -113,9 +113,9 @@ class MemoryRows(Door):
         """See `RowsAtHand`."""
         return self.arrays.run(start, stop)
 
-    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
         """See `Rows`."""
-        return Urn(self, Kept(measure), theta, expected, seen, seed)
+        return Urn(self, Kept(measure), theta, expected, seen, seed, ahead)
 
     def sample(
         self,

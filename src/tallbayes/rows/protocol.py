@@ -119,10 +119,10 @@ class Rows(Protocol):
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """The answers to several tasks, each with its parameter vectors, in one pass."""
 
-    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> Urn:
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
         """Rows to be drawn in proportion to their weight times a measure, with linear predictors at theta.
 
-        The total of that is known about (`expected`); `seen` rows are for looking at.
+        The total of that is known about (`expected`); `seen` rows are for looking at, and `ahead` are the first pool.
         """
 
     def sample(

@@ -156,20 +156,24 @@ class Kept:
 class Urn:
     """Gives chains rows in proportion to weight times measure, a pool at a time; chains share the passes.
 
-    `seen` are a few rows that chains do not get, for those who plan.
+    `seen` are a few rows that chains do not get, for those who plan. The pass that finds them also draws the first
+    pool, of `ahead` rows: it is for whoever asks first, if that is about enough.
     """
 
-    def __init__(self, rows: Rows, measure: Measure, theta: Array, expected: float, seen: int, seed: int) -> None:
+    def __init__(
+        self, rows: Rows, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0
+    ) -> None:
         self.measure, self._rows = measure, rows
         self._lots = Lots(measure, np.array(theta, dtype=float), 0.0, 0.0, seen, (seed, 0))
-        first = rows.reduce(self._asking(seen, expected))
-        self.seen, self.total, self.rows, self.certain = first
+        drawn, self.total, self.rows, self.certain = rows.reduce(self._asking(seen + ahead, expected))
         if not np.isfinite(self.total):
             raise ValueError("the weights with which rows are drawn must be finite")
+        self.seen, self._first = drawn.some(0, seen), drawn.some(seen, seen + ahead)
         for number in count(1):
             if self.seen.y.size >= seen or not self.total > 0:
                 break
             self.seen = self._draw(seen, (seed, number))  # the total was not as expected
+        self._has_first: tuple[int, int] | None = None
         self._pools = Shared[Pool](MOST_POOLS)
 
     def _asking(self, size: int, total: float) -> Lots:
@@ -187,7 +191,10 @@ class Urn:
             raise ValueError("no row has a positive weight, so none can be drawn")
 
         def every() -> list[Pool]:
-            pool = self._draw(min(ahead * chains, max(chains, most_rows(self._lots.theta.size))), key)
+            size = min(ahead * chains, max(chains, most_rows(self._lots.theta.size)))
+            if self._has_first is None and 2 * self._first.y.size >= size:
+                self._has_first = key
+            pool = self._first if self._has_first == key else self._draw(size, key)
             ends = [pool.y.size * part // chains for part in range(chains + 1)]
             return [pool.some(*pair) for pair in pairwise(ends)]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.models.glm import GLM
-from tallbayes.models.mode import Mode, find_mode
+from tallbayes.models.mode import CONVERGED, NEARBY, Mode, find_mode
 from tallbayes.models.model import Model
 from tallbayes.rows import threads
 from tallbayes.rows.sharding import Shard, deal
@@ -142,7 +142,7 @@ class RegressionSetup:
         """The mode, and random numbers for the surrogate; warns of tails that the method so named may not visit."""
         surrogate_seed, _ = seeds(self.seed)
         with self.phases("mode"):
-            mode = find_mode(self.model)
+            mode = find_mode(self.model, CONVERGED if self.model.first.look is None else NEARBY)
         if warned is not None:
             flat = mode.factor[:, : mode.flat]
             warn_of_heavy_priors(self.model.coefficients, flat, 1 + len(mode.others), warned)

@@ -51,6 +51,7 @@ FLAT_SHARE = 0.2  # of proposals that stretch flat directions
 FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for all of them to be always evaluated
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
 SHARE_OF_POOL = 16  # that a step may ask for: each pool is a pass
+USUAL_CHAINS = 4  # for which rows are drawn before one knows how many they are
 STEPS_AHEAD, SHARE_AHEAD = 2_000, 1 / 400  # a chain gets rows for so many steps, or such a share: a pass is dear
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
@@ -303,10 +304,11 @@ def _build(
     bounds = RemainderBounds(model.family.tag, mode.theta, mode.factor, plan.radius, largest, mode.factor[:, :flat])
     require_bounds(bounds.excess(look.arrays, rng))
     total = plan.events / spread if spread else 0.0
-    urn = model.rows.draw(bounds, mode.theta, total, SEEN, int(rng.integers(2**63)))
+    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * plan.events, SHARE_AHEAD * model.rows.size)))
+    first = min(USUAL_CHAINS * ahead, most_rows(p))
+    urn = model.rows.draw(bounds, mode.theta, total, SEEN, int(rng.integers(2**63)), first)
     limit = min(pass_cost(model.rows.size, p) / event_cost(p), most_rows(p) / SHARE_OF_POOL)
     target = _target(model, mode, urn.certain, flat, urn.total, plan.radius, limit, shape)
-    ahead = int(np.ceil(max(64.0, STEPS_AHEAD * urn.total * spread, SHARE_AHEAD * model.rows.size)))
     return ThinnedKernel(model, mode, target, urn if urn.rows else None, moves, ahead)
 
 
