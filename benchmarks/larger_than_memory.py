@@ -108,7 +108,7 @@ def facts(model: Any, fit: Any, total: float, scanned: float = 0.0) -> dict[str,
         "rows_per_draw": fit.stats["rows_per_draw"],
         "disk": int(model.rows.store.content.size),
         "ess": float(fit.summary()["ess_bulk"].min()),
-        "draws": int(np.prod(fit.draws.shape[:2])) if hasattr(fit, "draws") else 0,
+        "draws": fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"],
         "exact": fit.stats["exact"],
     }
 
@@ -146,7 +146,7 @@ def splines(options: argparse.Namespace, job: dict[str, Any]) -> dict[str, Any]:
 
 JOBS = {
     "loans": partial(regression, "GLM", FORMULA, 10_000),
-    "groups": partial(regression, "Hierarchical", GROUPED, 500),
+    "groups": partial(regression, "Hierarchical", GROUPED, 1_000),
     "splines": splines,
 }
 

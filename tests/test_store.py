@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,17 @@ def test_sorting_holds_no_more_than_a_range():
     builder.add(given)
     store = builder._chunks.finish()
     assert max(part.y.size for part in sorted_by_group(store, 3 * 8 * store.fields.count * 7_000)) <= 7_000
+
+
+def test_rows_that_are_sorted_are_held_twice():
+    given = columns(30 * CHUNK_ROWS, groups=30)
+    builder = DiskBuilder("bank", 30, Room(10**12))
+    builder.add(given)
+    tracemalloc.start()
+    store = builder.store()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.7 * 8 * store.fields.count * store.rows  # with the order in which to take them, and some chunks
 
 
 # Duplicates

@@ -88,6 +88,6 @@ def judge(fit: Fit) -> int:
     for problem in problems:
         tell(f"not {'converged' if fit.stats['exact'] else 'mixed'}: {problem}")
     if fit.stats["interrupted"]:
-        tell(f"interrupted: the result rests on {fit.draws.shape[1]:,} draws a chain")
+        tell(f"interrupted: the result rests on {fit.posterior.sizes['draw']:,} draws a chain")
         return INTERRUPTED
     return NOT_CONVERGED if problems else 0

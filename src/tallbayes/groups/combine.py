@@ -43,10 +43,13 @@ def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.G
         return Combined(parts[0], seen(shared[0], marginal, POINTS, rng), names)
     found, errors = combine_draws(kernel.combiner, shared, marginal, POINTS, rng)
 
-    def effects(chain: int, own: np.random.Generator) -> Array:
+    theta = np.empty((*found.shape[:2], model.width))
+    theta[..., :p], theta[..., -1] = found[..., :p], found[..., p]
+
+    def effects(chain: int, own: np.random.Generator) -> None:
         beta, tau = np.ascontiguousarray(found[chain, :, :p]), np.exp(found[chain, :, p])
-        return given.draw(beta, tau, around, own)
+        theta[chain, :, p:-1] = given.draw(beta, tau, around, own)
 
     with ThreadPoolExecutor(kernel.workers) as pool:
-        drawn = np.stack(list(pool.map(effects, range(len(found)), rng.spawn(len(found)))))
-    return Combined(np.concatenate([found[..., :p], drawn, found[..., p:]], axis=2), errors, names)
+        list(pool.map(effects, range(len(found)), rng.spawn(len(found))))
+    return Combined(theta, errors, names)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.pieces import Source
 from tallbayes.groups.predict import GroupEffects, NewGroups
+from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.fit import DRAWS, Fit
 
@@ -67,10 +68,9 @@ class HierarchicalFit(Fit):
         return (*self.coefficients, f"1|{self.group}_sigma")
 
     @property
-    def draws(self) -> Array:
-        """All parameters as an array of shape (chain, draw, parameter)."""
+    def _draws(self) -> SideBySide:
         sigma, effects = self._drawn()
-        return np.concatenate([super().draws, sigma[..., None], effects], axis=2)
+        return SideBySide(self._values("beta", "coefficient"), sigma[..., None], effects)
 
     def _drawn(self) -> tuple[Array, Array]:
         """Draws of the sd (chain, draw), and of the effects (chain, draw, group)."""
@@ -78,9 +78,8 @@ class HierarchicalFit(Fit):
 
     def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], GroupEffects]:
         assert self.formula is not None
-        sigma, theta = self._drawn()
-        theta, new = theta.reshape(sigma.size, -1)[chosen], NewGroups(sigma.reshape(-1)[chosen], seed)
-        return partial(GroupEffects, self.formula, theta, new)
+        sigma, theta = (values[divmod(chosen, values.shape[1])] for values in self._drawn())
+        return partial(GroupEffects, self.formula, theta, NewGroups(sigma, seed))
 
     def _effects(self) -> list[str]:
         from tallbayes.groups.report import group_section  # here, since a report needs fits

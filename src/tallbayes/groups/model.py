@@ -20,6 +20,7 @@ from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, scale_prior_fr
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import GivenPrior
+from tallbayes.models.side_by_side import SideBySide
 from tallbayes.rows.protocol import RowsAtHand
 
 Array = NDArray[np.float64]
@@ -151,10 +152,10 @@ class Hierarchical(GLM):
         variables[f"{term}_sigma"] = (("chain", "draw"), np.exp(theta[..., -1]))
         return variables, coordinates | {self.group: list(self.levels)}
 
-    def watched(self, theta: Array) -> Array:
+    def watched(self, theta: Array) -> SideBySide:
         """What convergence is judged by, from draws (chain, draw, parameter): coefficients, tau, effects."""
         p = len(self.coefficients)
-        return np.concatenate([theta[..., :p], np.exp(theta[..., -1])[..., None], theta[..., p:-1]], axis=2)
+        return SideBySide(theta[..., :p], np.exp(theta[..., -1:]), theta[..., p:-1])
 
     def result(self, run: Sampled) -> Result:
         """That of a regression, and what is known of the groups."""

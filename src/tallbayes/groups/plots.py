@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.models.side_by_side import batches
 from tallbayes.results.figure import intervals, legend, make_panel, write_right
 from tallbayes.results.fit import Fit
 
@@ -33,7 +34,8 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     effects = fit.posterior[f"1|{fit.group}"].transpose("chain", "draw", fit.group).values
     mean = effects.mean(axis=(0, 1))
     order = np.argsort(mean, kind="stable")
-    ends = np.quantile(effects, [0.03, 0.25, 0.75, 0.97], axis=(0, 1))[:, order]
+    shares = [0.03, 0.25, 0.75, 0.97]
+    ends = np.concatenate([np.quantile(some, shares, axis=(0, 1)) for some in batches(effects)], axis=1)[:, order]
     levels = [str(level) for level in fit.posterior[fit.group].values[order].tolist()]
     named = len(levels) <= most
     width = 6.6 + (0.08 * max(map(len, levels)) if named else 0)

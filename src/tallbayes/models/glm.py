@@ -27,6 +27,7 @@ from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
+from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
@@ -234,7 +235,7 @@ class GLM:
         """Entries of a parameter vector."""
         return self.rows.width
 
-    def watched(self, theta: Array) -> Array:
+    def watched(self, theta: Array) -> Parameters:
         """What convergence is judged by, from draws (chain, draw, parameter)."""
         return theta
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
+from tallbayes.models.side_by_side import Parameters
 
 Array = NDArray[np.float64]
 Variables = tuple[dict[str, Any], dict[str, Any]]  # (dimensions, values) by name, and coordinates
@@ -86,7 +87,7 @@ class Model(Protocol):
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, width)."""
 
-    def watched(self, theta: Array) -> Array:
+    def watched(self, theta: Array) -> Parameters:
         """What convergence is judged by, from draws (chain, draw, width): what the fit has as its `draws`."""
 
     def result(self, run: Sampled) -> Result:

@@ -20,6 +20,7 @@ from tallbayes.data.progress import showing
 from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
+from tallbayes.models.side_by_side import Parameters, batches
 from tallbayes.results.datasets import Given, dataset, sizes
 from tallbayes.results.predict import (
     Asked,
@@ -148,10 +149,15 @@ class Fit:
     @property
     def draws(self) -> Array:
         """All parameters as an array of shape (chain, draw, parameter)."""
+        return np.ascontiguousarray(self._draws)
+
+    @property
+    def _draws(self) -> Parameters:
+        """All parameters as the posterior has them: no copy of thousands of group effects is made."""
         return self._values("beta", "coefficient")
 
     def _values(self, name: str, *axis: str) -> Array:
-        return np.ascontiguousarray(self.posterior[name].transpose("chain", "draw", *axis).values)
+        return np.asarray(self.posterior[name].transpose("chain", "draw", *axis).values)
 
     @property
     def minutes(self) -> float:
@@ -161,7 +167,7 @@ class Fit:
     @functools.cached_property
     def _diagnostics(self) -> Diagnostics:
         """Computed when first asked for, unless the run has looked at them."""
-        return diagnostics.diagnose(self.draws)
+        return diagnostics.diagnose(self._draws)
 
     def summary(self) -> pd.DataFrame:
         """One line per parameter: posterior mean, sd and 94% interval, and how far to trust them.
@@ -174,13 +180,10 @@ class Fit:
         """
         import pandas as pd
 
-        draws, found = self.draws, self._diagnostics
-        low, high = np.quantile(draws, [0.03, 0.97], axis=(0, 1))
+        found = self._diagnostics
+        described = np.concatenate([_described(some) for some in batches(self._draws)], axis=1)
         columns = {
-            "mean": draws.mean(axis=(0, 1)),
-            "sd": draws.std(axis=(0, 1), ddof=min(1, draws[..., 0].size - 1)),
-            "eti94_lb": low,
-            "eti94_ub": high,
+            **dict(zip(("mean", "sd", "eti94_lb", "eti94_ub"), described, strict=True)),
             **found._asdict(),
             "edpm": found.ess_bulk / self.minutes,
         }
@@ -198,7 +201,7 @@ class Fit:
 
         before = sum(spent for phase, spent in self.stats["seconds"].items() if phase != "diagnostics")
         minutes = before / 60 if setup else self.minutes
-        values = self._diagnostics.ess_bulk / minutes if thin == 1 else diagnostics.edpm(self.draws, minutes, thin)
+        values = self._diagnostics.ess_bulk / minutes if thin == 1 else diagnostics.edpm(self._draws, minutes, thin)
         return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
@@ -216,7 +219,7 @@ class Fit:
     def _problems(self) -> list[str]:
         """What is wrong with the draws."""
         found = self._diagnostics
-        said = diagnostics.problems(self.draws, self.parameters, found)
+        said = diagnostics.problems(self._draws, self.parameters, found)
         if said and (budget := self.stats.get("budget")):
             made = self.posterior.sizes["draw"], self.posterior.sizes["chain"]
             said.append(diagnostics.cut_short(found, self.parameters, *made, budget))
@@ -297,9 +300,9 @@ class Fit:
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
         asked.check()
-        every = self.posterior.sizes["chain"] * self.posterior.sizes["draw"]
-        chosen = evenly_spaced(asked.draws, every)
-        beta = self._values("beta", "coefficient").reshape(every, -1)[chosen]
+        beta = self._values("beta", "coefficient")
+        chosen = evenly_spaced(asked.draws, beta.shape[0] * beta.shape[1])
+        beta = np.ascontiguousarray(beta[divmod(chosen, beta.shape[1])])
         offsets = Offsets(asked.offset, self.offset, self.has_offset, self.family)
         effects = self._effects_of(chosen, asked.seed)
         return predicted(self.formula, source, keep, beta, offsets, effects, self.family.mean, asked.interval)
@@ -403,6 +406,13 @@ class Fit:
     def _story(self) -> str:
         """How the run went, in a few lines."""
         return story(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self._problems())
+
+
+def _described(draws: Array) -> Array:
+    """Mean, sd and 94% interval of each parameter, a row each."""
+    over, ddof = (0, 1), min(1, draws[..., 0].size - 1)
+    interval = np.quantile(draws, [0.03, 0.97], axis=over)
+    return np.stack([draws.mean(axis=over), draws.std(axis=over, ddof=ddof), *interval])
 
 
 Fit.kinds[Fit.kind] = Fit

@@ -145,8 +145,8 @@ def density(*fits: Fit, names: Sequence[str] | None = None, columns: int = 4, **
 
 def _columns(fit: Fit, names: Sequence[str]) -> list[Array]:
     """Draws (chain, draw) of each named parameter."""
-    draws, known = fit.draws, fit.parameters
-    return [draws[:, :, known.index(name)] for name in names]
+    draws, places = fit._draws, map(fit.parameters.index, names)
+    return [np.asarray(draws[:, :, place : place + 1])[..., 0] for place in places]
 
 
 def _smooth(values: Array, effective: float) -> tuple[Array, Array]:

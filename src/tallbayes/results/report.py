@@ -11,8 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tallbayes.data.writing import check_writable, replacing
 from tallbayes.results import page
 from tallbayes.results.fit import Fit
@@ -90,7 +88,7 @@ def render(fit: Fit) -> str:
 def _verdict(fit: Fit) -> str:
     stats, problems = fit.stats, fit._problems()
     least, total = float(fit.edpm().min()), sum(stats["seconds"].values())
-    size = np.prod(fit.draws.shape[:2])
+    chains, size = fit.posterior.sizes["chain"], fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
     exact = ("exact", "yes", "draws follow the posterior of all rows", "good")
     if not stats["exact"]:
         exact = ("exact", "no", "an approximation; see below how far off", "middling")
@@ -103,7 +101,7 @@ def _verdict(fit: Fit) -> str:
     return page.cards(
         exact,
         met,
-        ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {fit.draws.shape[0]} chains", ""),
+        ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {chains} chains", ""),
         ("effective draws a minute", page.number(round(least)), "of the slowest parameter", ""),
         ("rows touched a draw", *touched(stats), ""),
         ("time", _time(total), f"of which sampling {_time(stats['seconds']['sampling'])}", ""),

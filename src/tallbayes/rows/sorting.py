@@ -1,7 +1,7 @@
 """Rows of a store brought together by their groups, with as much memory as there is.
 
 Groups are taken range by range, as many as memory has room for: a pass over the store finds the rows of a range, and
-they are sorted in memory and written. Rows of a group keep their order.
+they are sorted in memory and written, chunk by chunk. Rows of a group keep their order.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tallbayes.rows.arrays import Arrays, together
 from tallbayes.rows.duplicates import Columns
-from tallbayes.rows.store import Store
+from tallbayes.rows.store import CHUNK_ROWS, Store
 from tallbayes.rows.threads import in_turns
 
-SHARE = 3  # of the memory for the rows that are sorted at a time: they are held twice, and the chunks besides
+SHARE = 3  # of the memory for the rows that are sorted at a time: they are held twice, and some chunks besides
 
 
 def sorted_by_group(store: Store, memory: int) -> Iterator[Columns]:
@@ -37,15 +37,23 @@ def sorted_by_group(store: Store, memory: int) -> Iterator[Columns]:
     in_turns(tally, store.chunks)
     most = max(1, memory // (SHARE * 8 * store.fields.count))
     for first, last in ranges(sizes, most):
-        found: list[Columns] = [None] * store.chunks  # type: ignore[list-item]
+        yield from _sorted(store, group, first, last)
 
-        def pick(chunk: int, first: int = first, last: int = last, found: list[Columns] = found) -> None:
-            arrays = store.piece(chunk)
-            found[chunk] = as_columns(arrays, np.flatnonzero((arrays.codes >= first) & (arrays.codes < last)))
 
-        in_turns(pick, store.chunks)
-        rows = Columns.joined(found)
-        yield rows.take(together(rows.strata[group]))
+def _sorted(store: Store, group: str, first: int, last: int) -> Iterator[Columns]:
+    """The rows of a range of groups, a chunk at a time."""
+    found: list[Columns] = [None] * store.chunks  # type: ignore[list-item]
+
+    def pick(chunk: int) -> None:
+        arrays = store.piece(chunk)
+        found[chunk] = as_columns(arrays, np.flatnonzero((arrays.codes >= first) & (arrays.codes < last)))
+
+    in_turns(pick, store.chunks)
+    rows = Columns.joined(found)
+    found.clear()  # they would be held a third time
+    order = together(rows.strata[group])
+    for start in range(0, order.size, CHUNK_ROWS):
+        yield rows.take(order[start : start + CHUNK_ROWS])
 
 
 def ranges(sizes: NDArray[np.int64], most: int) -> list[tuple[int, int]]:

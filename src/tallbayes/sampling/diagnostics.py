@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.models.side_by_side import Parameters, SideBySide, batches
 from tallbayes.sampling import mixing
 
 Array = NDArray[np.float64]
@@ -95,7 +96,7 @@ def edpm(draws: ArrayLike, minutes: float, thin: int = 1) -> Array:
         raise ValueError(f"minutes must be positive, got {minutes}")
     if thin < 1:
         raise ValueError(f"thin must be 1 or more, got {thin}")
-    return ess(_shaped(draws)[:, ::thin]) / minutes
+    return ess(_shaped(draws)[:, ::thin, :]) / minutes
 
 
 def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None = None) -> list[str]:
@@ -114,7 +115,7 @@ def problems(draws: ArrayLike, names: Sequence[str], found: Diagnostics | None =
     chains, count = draws.shape[:2]
     if len(names) != draws.shape[2]:
         raise ValueError(f"{len(names)} names for {draws.shape[2]} parameters; give one each")
-    broken = np.asarray(~np.isfinite(draws).all(axis=(0, 1)))
+    broken = np.concatenate([~np.isfinite(some).all(axis=(0, 1)) for some in batches(draws)])
     if broken.any():
         return [f"{_several(names, broken)} has draws that are not finite"]
     if count < FEWEST_DRAWS:
@@ -189,7 +190,9 @@ def _several(names: Sequence[str], which: NDArray[np.bool_]) -> str:
     return first + (f" (and {len(more)} more)" if more else "")
 
 
-def _shaped(draws: ArrayLike) -> Array:
+def _shaped(draws: ArrayLike) -> Parameters:
+    if isinstance(draws, SideBySide):
+        return draws
     draws = np.asarray(draws, dtype=float)
     if draws.ndim != 3:
         raise ValueError(f"draws must have the shape (chain, draw, parameter), got {draws.shape}")
@@ -202,7 +205,7 @@ def _each(draws: ArrayLike, *names: str) -> list[Array]:
     if draws.shape[1] < FEWEST_DRAWS:
         return [np.full(draws.shape[2], np.nan) for _ in names]
     found = mixing.statistics(draws, names)
-    stuck = (draws.min(axis=1) == draws.max(axis=1)).all(axis=0)
+    stuck = np.concatenate([(some.min(axis=1) == some.max(axis=1)).all(axis=0) for some in batches(draws)])
     for name, values in zip(names, found, strict=True):
         values[stuck & ~np.isnan(values)] = 0 if name.startswith("ess") else np.nan
     return found

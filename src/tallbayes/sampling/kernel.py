@@ -65,6 +65,14 @@ class Draws(NamedTuple):
             np.zeros((steps, chains)),
         )
 
+    def resize(self, steps: int) -> None:
+        """Make room for more steps, or give it back, where the draws are: they are not held twice on the way.
+
+        Nobody may hold a part of these arrays then.
+        """
+        for part in self:
+            part.resize((steps, *part.shape[1:]), refcheck=False)
+
 
 class Path(NamedTuple):
     """What chains have left behind when sampling ends."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -102,33 +103,31 @@ def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
             loop.begin("warm-up", warmup * len(kernel.kernels))
             kernel, state = kernel.tune(state, warmup, loop.advance)
         before = kernel.touched
-        parts: list[Draws] = []
         rule = rule_for(request, kernel)
-        made, look = 0, Look(rule.first)
+        kept, made, look = None, 0, Look(rule.first)
         loop.begin("draws", rule.total or look.goal)
         while not look.stopped:
             with phases("sampling"):
-                state, part = loop.advance(kernel, state, look.goal - made, stoppable=True)
-            parts.append(part)
-            made += len(part.theta)
+                state, kept = loop.advance(kernel, state, look.goal - made, kept=kept, stoppable=True)
+            made = len(kept.theta)
             if stop.is_set():
                 look = Look(made, stopped=INTERRUPTED)
                 break
             with phases("diagnostics"):
                 rows = sum(kernel.touched) - sum(before)
-                look = rule.look(lambda: kernel.model.watched(_joined(parts).theta.swapaxes(0, 1)), made, rows)
+                look = rule.look(partial(kernel.model.watched, kept.theta.swapaxes(0, 1)), made, rows)
             loop.aim(rule.total or look.goal, look.note)
-    if made == 0:
+    if kept is None or made == 0:
         raise KeyboardInterrupt
     full, surrogate = (now - then for now, then in zip(kernel.touched, before, strict=True))
-    path = Path(*(getattr(_joined(parts), name).swapaxes(0, 1) for name in Path._fields))
+    path = Path(*(getattr(kept, name).swapaxes(0, 1) for name in Path._fields))
     found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)
     return Run(
         kernel,
         state,
         *found,
-        _acceptance(kernel, parts),
-        sum(int(part.accepted.sum()) for part in parts) / sum(part.accepted.size for part in parts),
+        _acceptance(kernel, kept),
+        float(kept.accepted.mean()),
         full / (made * chains),
         surrogate / (made * chains),
         look,
@@ -161,54 +160,58 @@ class _Loop:
             self.bar.update(self.task, total=total, facts="  ".join(self.facts.values()))
 
     def advance(
-        self, kernel: Kernel, state: Any, steps: int, *, stoppable: bool = False, streams: Streams | None = None
+        self,
+        kernel: Kernel,
+        state: Any,
+        steps: int,
+        *,
+        kept: Draws | None = None,
+        stoppable: bool = False,
+        streams: Streams | None = None,
     ) -> tuple[Any, Draws]:
         """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early.
 
-        Shards have streams of their own, and may be advanced from several threads.
+        The draws follow those that are `kept`, in the same memory. Shards have streams of their own, and may be
+        advanced from several threads.
         """
-        parts: list[Draws] = []
-        made = 0
-        while made < steps and not (stoppable and self.stop.is_set()):
+        made = 0 if kept is None else len(kept.theta)
+        goal = made + steps
+        while made < goal and not (stoppable and self.stop.is_set()):
             if self.stop.is_set():
                 raise KeyboardInterrupt
-            call = min(self.steps, steps - made)
+            call = min(self.steps, goal - made)
             began = time.perf_counter()
             state, part = kernel.advance(state, call, streams or self.rng)
             rate = (time.perf_counter() - began) / call
             self.steps = int(np.clip(CALL_SECONDS / rate, 1, 4 * self.steps))
-            parts.append(part)
+            kept = kept or Draws.empty(0, part.screened.shape[1], *part.theta.shape[1:])
+            kept.resize(goal)
+            for every, new in zip(kept, part, strict=True):
+                every[made : made + call] = new
             made += call
             if self.bar is not None:
-                shares = " then ".join(f"{share:.2f}" for share in _acceptance(kernel, [part]).values())
+                shares = " then ".join(f"{share:.2f}" for share in _acceptance(kernel, part).values())
                 self.facts["accept"] = f"accept {shares}"
                 self.bar.update(self.task, advance=call, facts="  ".join(self.facts.values()))
-        return state, Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True))) if parts else (
-            Draws.empty(0, 1, *state.theta.shape)
-        )
+        if kept is None:
+            return state, Draws.empty(0, 1, *state.theta.shape)
+        kept.resize(made)
+        return state, kept
 
 
-def _joined(parts: list[Draws]) -> Draws:
-    """All draws in one; the list has nothing else from then on, so that they are not kept twice."""
-    if len(parts) > 1:
-        parts[:] = [Draws(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))]
-    return parts[0]
-
-
-def _acceptance(kernel: Kernel, parts: list[Draws]) -> dict[str, float]:
+def _acceptance(kernel: Kernel, draws: Draws) -> dict[str, float]:
     """Share of proposals that passed stage 1, and of those decided on all rows that were accepted.
 
     A kernel whose updates are of different kinds names them, and has a share for each.
     """
     if names := kernel.parts:
-        shares = np.mean(np.concatenate([part.screened for part in parts]), axis=(0, 2))
+        shares = draws.screened.mean(axis=(0, 2))
         return dict(zip(names, map(float, shares), strict=True))
-    screened = sum(float(part.screened.sum()) for part in parts) / max(1, sum(part.screened.size for part in parts))
-    if all(part.decided.all() and np.isnan(part.log_second).all() for part in parts):
+    screened = float(draws.screened.sum()) / max(1, draws.screened.size)
+    if draws.decided.all() and np.isnan(draws.log_second).all():
         return {"stage 1": screened}
-    decided = sum(int(part.decided.sum()) for part in parts)
-    accepted = sum(int(part.accepted[part.decided].sum()) for part in parts)  # some moves need no look at the rows
-    return {"stage 1": screened, "stage 2": accepted / max(1, decided)}
+    accepted = draws.accepted[draws.decided]  # some moves need no look at the rows
+    return {"stage 1": screened, "stage 2": int(accepted.sum()) / max(1, accepted.size)}
 
 
 @contextmanager

@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
+from tallbayes.models.side_by_side import AT_ONCE, Parameters, cuts
 from tallbayes.rows import threads
 
 Array = NDArray[np.float64]
 
-AT_ONCE = 100_000  # draws to work on at a time (or one parameter's), with some 80 bytes of scratch each
 TAILS = (0.05, 0.95)
 CONSTANT = 1e-15  # a range below this is none, says arviz-stats
 
@@ -107,34 +107,33 @@ class Batch:
         return np.asarray(np.sqrt(squares.var(axis=1) / self.ess_moments / squares.mean(axis=1)) / 2)
 
 
-def statistics(draws: Array, names: Sequence[str], at_once: int = AT_ONCE) -> list[Array]:
+def statistics(draws: Parameters, names: Sequence[str], at_once: int = AT_ONCE) -> list[Array]:
     """Statistics of `Batch` by name, an array each, for draws of the shape (chain, draw, parameter).
 
-    NaN for parameters with draws that are not finite. At most `at_once` draws are worked on at a time by a thread:
-    sorts and transforms release the interpreter lock, and no parameter's statistics depend on the others.
+    NaN for parameters with draws that are not finite. At most `at_once` draws, or those of one parameter, are worked on
+    at a time by a thread, with some 80 bytes of scratch each: sorts and transforms release the interpreter lock, and no
+    parameter's statistics depend on the others.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 500, 1_000))
     >>> r_hat, ess_tail = statistics(draws, ["r_hat", "ess_tail"])
     >>> bool((r_hat < 1.02).all()), bool((ess_tail > 1_000).all())
     (True, True)
     """
-    chains, count, parameters = draws.shape
-    step = max(1, at_once // (chains * count))
-    found = [np.full(parameters, np.nan) for _ in names]
+    found = [np.full(draws.shape[2], np.nan) for _ in names]
 
-    def put(start: int) -> None:
-        some = np.ascontiguousarray(np.moveaxis(draws[:, :, start : start + step], 2, 0))
+    def put(cut: slice) -> None:
+        some = np.ascontiguousarray(np.moveaxis(np.asarray(draws[:, :, cut]), 2, 0))
         good = np.flatnonzero(np.isfinite(some).all(axis=(1, 2)))
         if not good.size:
             return
         batch = Batch(some[good])
         with np.errstate(divide="ignore", invalid="ignore"):  # all halves may stand still: r_hat is then infinite
             for name, values in zip(names, found, strict=True):
-                values[start + good] = getattr(batch, name)
+                values[cut.start + good] = getattr(batch, name)
 
-    starts = range(0, parameters, step)
-    with ThreadPoolExecutor(max(1, min(len(starts), threads.count()))) as pool:
-        list(pool.map(put, starts))
+    every = cuts(draws, at_once)
+    with ThreadPoolExecutor(min(len(every), threads.count())) as pool:
+        list(pool.map(put, every))
     return found
 
 

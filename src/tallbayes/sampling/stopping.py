@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.models.side_by_side import Parameters
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
 from tallbayes.sampling.kernel import Kernel
@@ -60,7 +61,7 @@ class Rule(Protocol):
     def total(self) -> int | None:
         """Draws a chain that there will be, or may be, if that is known beforehand."""
 
-    def look(self, draws: Callable[[], Array], made: int, rows: int) -> Look:
+    def look(self, draws: Callable[[], Parameters], made: int, rows: int) -> Look:
         """What to do after so many draws a chain, for which so many rows were evaluated."""
 
 
@@ -114,7 +115,7 @@ class Asked:
         """See `Rule`."""
         return self.most
 
-    def look(self, draws: Callable[[], Array], made: int, rows: int) -> Look:
+    def look(self, draws: Callable[[], Parameters], made: int, rows: int) -> Look:
         """See `Rule`."""
         note = ""
         if self.shown is not None and self.shown.due():
@@ -142,7 +143,7 @@ class TargetESS:
         """See `Rule`."""
         return self.most if self.bounded else None
 
-    def look(self, draws: Callable[[], Array], made: int, rows: int) -> Look:
+    def look(self, draws: Callable[[], Parameters], made: int, rows: int) -> Look:
         """See `Rule`."""
         ess = float(np.min(diagnostics.ess(draws())))
         note = _ess_note(ess)
@@ -167,7 +168,7 @@ class Converged:
     first = DRAWS
     total = None
 
-    def look(self, draws: Callable[[], Array], made: int, rows: int) -> Look:
+    def look(self, draws: Callable[[], Parameters], made: int, rows: int) -> Look:
         """See `Rule`."""
         every = draws()
         allowed = made * MOST_ROWS // max(1, rows)
@@ -175,9 +176,9 @@ class Converged:
         if allowed < most:  # a few draws more are not worth a look
             most, budget = allowed if allowed > LEAST_MORE * made else made, f"{MOST_ROWS:,} evaluations of rows"
         last = made >= most  # whatever comes out: all parameters are looked at, since the fit needs them
-        found = diagnostics.diagnose(every[..., :FIRST_FEW])
+        found = diagnostics.diagnose(every[:, :, :FIRST_FEW])
         if every.shape[2] > FIRST_FEW and (last or diagnostics.lack(found, self.chains) <= 1):
-            rest = diagnostics.diagnose(every[..., FIRST_FEW:])
+            rest = diagnostics.diagnose(every[:, :, FIRST_FEW:])
             found = Diagnostics(*(np.concatenate(parts) for parts in zip(found, rest, strict=True)))
         lack, note = diagnostics.lack(found, self.chains), _ess_note(float(np.min(found.ess_bulk)))
         if lack <= 1:

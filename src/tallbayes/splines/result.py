@@ -105,8 +105,7 @@ class MARSFit(Fit):
         return ("bases", "precision", *(f"log_odds[{point}]" for point in range(points)))
 
     @property
-    def draws(self) -> Array:
-        """Draws (chain, draw, parameter) of these."""
+    def _draws(self) -> Array:
         bases, precision = (self._values(name)[..., None] for name in ("bases", "precision"))
         return np.concatenate([bases, precision, self._values("log_odds", "point")], axis=2)
 
@@ -159,7 +158,7 @@ class MARSFit(Fit):
         bases, most = self._values("bases"), self.splines.sizes["slot"]
         first = int(np.ptp(bases) == 0)
         found = Diagnostics(*(part[first:] for part in self._diagnostics))
-        said = diagnostics.problems(self.draws[..., first:], self.parameters[first:], found)
+        said = diagnostics.problems(self._draws[..., first:], self.parameters[first:], found)
         if (share := float((bases == most).mean())) > OFTEN:
             said.append(f"{share:.0%} of draws have as many bases as they may; raise max_bases above {most}")
         return said
