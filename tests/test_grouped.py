@@ -429,8 +429,8 @@ def test_chains_started_in_the_posterior_stay_there(options):
         ("weighted", np.inf),
         ("weighted", 0.3),
         ("student-t prior", np.inf),
-        ("student-t prior", None),
-        ("two groups", np.inf),
+        pytest.param("student-t prior", None, marks=pytest.mark.long),
+        pytest.param("two groups", np.inf, marks=pytest.mark.long),
         ("half-Cauchy", np.inf),
         ("inverse square", np.inf),
     ],
@@ -492,6 +492,7 @@ def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
     assert few_chains(make("logit")) < FALSE_ALARM
 
 
+@pytest.mark.long  # that somebody looks is tested below
 def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypatch):
     """A NaN ratio is a rejection."""
 

@@ -476,7 +476,7 @@ def grouped_margin(df: float) -> harness.Line:
     return harness.Line(b, joint / joint.sum())
 
 
-@pytest.mark.parametrize("df", [1.0, 2.0])
+@pytest.mark.parametrize("df", [1.0, pytest.param(2.0, marks=pytest.mark.long)])
 def test_a_level_without_events_beside_group_effects(df):
     kernel = grouped_kernel(grouped_model(df))
     assert kernel.mode.flat.shape == (2, 1)
