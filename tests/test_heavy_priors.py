@@ -182,7 +182,14 @@ def spike(df: float, scale: float, events: int, rows: int) -> tuple[GLM, harness
 
 @pytest.mark.parametrize(
     ("df", "scale", "events", "rows"),
-    [(3, 0.01, 54, 60), (3, 0.02, 54, 60), (3, 0.01, 50, 60), (1, 0.01, 46, 60), (5, 0.05, 54, 60), (2, 0.001, 52, 60)],
+    [
+        (3, 0.01, 54, 60),
+        (3, 0.02, 54, 60),
+        (3, 0.01, 50, 60),
+        (1, 0.01, 46, 60),
+        pytest.param(5, 0.05, 54, 60, marks=pytest.mark.long),
+        pytest.param(2, 0.001, 52, 60, marks=pytest.mark.long),
+    ],
 )
 def test_two_modes(df, scale, events, rows):
     """A prior much narrower than the likelihood: both its peak and that of the likelihood get their share."""

@@ -88,7 +88,6 @@ def test_all_of_the_bank_is_where_the_likelihood_is(bank, all_of_the_bank):
     assert sum(abs(value) > 2 for value in old.values()) > 8
 
 
-@pytest.mark.long
 def test_a_fit_of_all_of_the_bank(bank, all_of_the_bank):
     with pytest.warns(SeparationWarning, match=r"default\[T.yes\]"):
         fit = tb.fit(BANK, bank, **QUIET)
