@@ -43,6 +43,8 @@ def compiled_hash() -> str:
 
 # Workers of the tests share the cores already; where threads are what is tested, the test asks for them.
 os.environ["TALLBAYES_THREADS"] = "1"
+# The threads of NumPy's matrix products wait for work by spinning, each on a core that another worker needs.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Numba does not see that a callee in another file has changed and would go on using the compiled caller.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(HERE / ".numba_cache" / compiled_hash()))
 os.environ["MPLBACKEND"] = "Agg"

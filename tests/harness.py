@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -303,10 +303,15 @@ class Quadrature:
     def expectation(self, values: np.ndarray) -> float:
         return float(values @ self.probability)
 
+    @cached_property
+    def _margins(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The values of each column, and the cumulative probability."""
+        found = [np.unique(column, return_inverse=True) for column in self.grid.T]
+        return [(values, np.cumsum(np.bincount(index, self.probability))) for values, index in found]
+
     def quantile(self, column: int, level: float) -> float:
         """The end of the grid cell in which the cumulative probability reaches the level."""
-        values, index = np.unique(self.grid[:, column], return_inverse=True)
-        cumulative = np.cumsum(np.bincount(index, self.probability))
+        values, cumulative = self._margins[column]
         return float(values[np.searchsorted(cumulative, level)] + 0.5 * (values[1] - values[0]))
 
 

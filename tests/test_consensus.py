@@ -342,6 +342,7 @@ def test_impossible_options_are_refused(options, message):
         tb.fit("y ~ x", simulated(100), method=tb.Consensus(**options), progress=False)
 
 
+@pytest.mark.long  # that random shards go wrong there is seen among the paper's experiments too
 def test_rare_levels_of_the_bank_data():
     """The paper's finding: 14 random shards go wrong on two rare levels and nowhere else. Kept together they do not."""
     if "TALLBAYES_DATA" not in os.environ:
@@ -374,10 +375,16 @@ def test_rare_levels_of_the_bank_data():
 # --- groups ---
 
 
-def test_groups_agree_with_an_exact_method():
+@pytest.fixture(scope="module")
+def of_groups():
+    """An exact fit, and one of four shards."""
     data = many_groups(160)
     exact = tb.fit("y ~ x + (1 | bank)", data, draws=2_000, **QUIET)
-    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=1_000, **QUIET)
+    return exact, tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=1_000, **QUIET)
+
+
+def test_groups_agree_with_an_exact_method(of_groups):
+    exact, fit = of_groups
     assert fit.parameters == exact.parameters
     assert fit.groups.equals(fit.groups)
     np.testing.assert_array_equal(fit.groups["rows"], exact.groups["rows"])
@@ -391,11 +398,9 @@ def test_groups_agree_with_an_exact_method():
     assert "4 shards" in repr(fit)
 
 
-def test_effects_are_drawn_given_what_all_shards_say():
+def test_effects_are_drawn_given_what_all_shards_say(of_groups):
     """Effects of a shard's own draws go with its own coefficients; redrawn they go with the combined ones."""
-    data = many_groups(64)
-    fit = tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(2), draws=1_000, **QUIET)
-    exact = tb.fit("y ~ x + (1 | bank)", data, draws=2_000, **QUIET)
+    exact, fit = of_groups
 
     def together(draws):  # of the intercept and the mean effect
         return np.corrcoef(draws[..., 0].ravel(), draws[..., 3:].mean(2).ravel())[0, 1]

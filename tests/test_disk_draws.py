@@ -67,7 +67,7 @@ METHODS = [
 def test_draws_are_those_of_rows_in_memory(method):
     there = moved_to_disk(model_of())
     expected = tb.sample(model_of(), method, **OPTIONS).draws
-    for count in (1, 2, 4):
+    for count in (1, 3):
         with threads.using(count):
             np.testing.assert_array_equal(tb.sample(there, method, **OPTIONS).draws, expected)
 
@@ -105,7 +105,9 @@ def mars_rows(n: int) -> MemoryRows:
     return MemoryRows(data[["x1", "x2", "x3", "x4"]].to_numpy().T, data["y"].to_numpy(float))
 
 
-@pytest.mark.parametrize("method", ["auto", "mh", tb.TwoStage(tb.Subsample(500))], ids=str)
+@pytest.mark.parametrize(
+    "method", ["auto", pytest.param("mh", marks=pytest.mark.long), tb.TwoStage(tb.Subsample(500))], ids=str
+)
 def test_splines_of_rows_on_a_disk(method):
     rows = mars_rows(CHUNK_ROWS + 4_321)
     expected, *others = (tb.MARS(one, max_bases=5) for one in (rows, on_disk(rows), on_disk(rows)))
@@ -168,7 +170,11 @@ def test_nothing_of_all_rows_is_held_in_memory(work):
     assert peaks[2] - peaks[1] < 3 * CHUNK_ROWS / 8
 
 
-@pytest.mark.parametrize("method", [tb.MH("one-at-a-time"), tb.Consensus(2, inner=tb.MH("independence"))], ids=str)
+# What shards add, dealing rows, is looked at in `test_sharding.py`.
+SHARDS = pytest.param(tb.Consensus(2, inner=tb.MH("independence")), marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("method", [tb.MH("one-at-a-time"), SHARDS], ids=str)
 def test_a_fit_holds_chunks_only(method):
     """Four bytes a row at most, which is more than a look, sums of runs and what each thread decodes take."""
     peaks = []

@@ -261,14 +261,19 @@ KERNELS: dict[str, dict[str, Any]] = {
     "low limit": {"limit": 0.5},
 }
 CHAINS, STEPS = 1_000, 6
+long = pytest.mark.long
+# Those that between them have every kind of decision: on drawn rows, on rows always evaluated, on all that are fetched.
+EVERY_RUN = ("all thinned", "default", "small balls, some of each")
 
 
-@pytest.mark.parametrize("options", KERNELS.values(), ids=KERNELS.keys())
+@pytest.mark.parametrize(
+    "options", [pytest.param(KERNELS[name], id=name, marks=() if name in EVERY_RUN else long) for name in KERNELS]
+)
 def test_chains_started_in_the_posterior_stay_there(options):
     assert hierarchy.departure(make("logit", **options, disk=True), STEPS, CHAINS, seed=21) > FALSE_ALARM
 
 
-@pytest.mark.long
+@long
 @pytest.mark.parametrize("read", [0.0, np.inf], ids=["new pools", "single groups"])
 @pytest.mark.parametrize("radius", [None, 2.5])
 def test_chains_that_need_rows_all_the_time_stay_in_the_posterior(monkeypatch, read, radius):
@@ -281,12 +286,21 @@ def test_chains_that_need_rows_all_the_time_stay_in_the_posterior(monkeypatch, r
     assert len(times) > 3 * CHAINS
 
 
-@pytest.mark.parametrize(("name", "radius"), [("weighted", None), ("weighted", 1.5), ("student-t prior", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "radius"),
+    [
+        ("weighted", None),
+        pytest.param("weighted", 1.5, marks=long),
+        pytest.param("student-t prior", 2.0, marks=long),
+    ],
+)
 def test_other_models_stay_in_their_posterior(name, radius):
     assert hierarchy.departure(make(name, radius=radius, disk=True), STEPS, CHAINS, seed=22) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("options", [{}, {"radius": 2.5}], ids=["all thinned", "small balls"])
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, id="all thinned"), pytest.param({"radius": 2.5}, id="small balls", marks=long)]
+)
 def test_long_runs_agree_with_quadrature(options):
     chains = 300
     truth = hierarchy.Quadrature.of(model_named("intercept"))
@@ -411,6 +425,7 @@ def test_groups_outside_that_are_skipped_leave_the_posterior(monkeypatch):
     assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, CHAINS, seed=24) < FALSE_ALARM
 
 
+@long
 def test_groups_outside_with_rows_that_are_always_evaluated_leave_the_posterior():
     """These rows would count twice."""
     kernel = make("logit", 0.1, 1.2, disk=True)

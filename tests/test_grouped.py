@@ -429,10 +429,10 @@ def test_chains_started_in_the_posterior_stay_there(options):
         ("weighted", np.inf),
         ("weighted", 0.3),
         ("student-t prior", np.inf),
-        ("student-t prior", None),
-        ("two groups", np.inf),
+        pytest.param("student-t prior", None, marks=pytest.mark.long),
+        pytest.param("two groups", np.inf, marks=pytest.mark.long),
         ("half-Cauchy", np.inf),
-        ("inverse square", np.inf),
+        pytest.param("inverse square", np.inf, marks=pytest.mark.long),
     ],
 )
 def test_other_models_stay_in_their_posterior(name, threshold):
@@ -453,7 +453,13 @@ ONE_AT_A_TIME = {
 }
 
 
-@pytest.mark.parametrize("options", ONE_AT_A_TIME.values(), ids=ONE_AT_A_TIME.keys())
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, id=name, marks=pytest.mark.long if name == "two-stage, few rows" else ())
+        for name, options in ONE_AT_A_TIME.items()
+    ],
+)
 def test_one_at_a_time_kernels_stay_in_the_posterior(options):
     assert hierarchy.departure(one_at_a_time("logit", *options), STEPS, CHAINS, seed=11) > FALSE_ALARM
 
@@ -492,6 +498,7 @@ def test_a_wrong_sign_leaves_the_posterior(monkeypatch):
     assert few_chains(make("logit")) < FALSE_ALARM
 
 
+@pytest.mark.long  # that somebody looks is tested below
 def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypatch):
     """A NaN ratio is a rejection."""
 
@@ -610,7 +617,10 @@ def test_long_runs_agree_with_quadrature(options):
     assert z < harness.z_limit(chains, checks)
 
 
-@pytest.mark.parametrize("options", [(), (Stratified(1, "group"),)], ids=["mh", "two-stage"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param((), id="mh", marks=pytest.mark.long), pytest.param((Stratified(1, "group"),), id="two-stage")],
+)
 def test_long_one_at_a_time_runs_agree_with_quadrature(options):
     chains = 300
     truth = hierarchy.Quadrature.of(model_named("intercept"))

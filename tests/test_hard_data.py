@@ -67,7 +67,10 @@ def largest_z(fit: tb.Fit, truth: harness.Quadrature) -> float:
     return max(scores)
 
 
-SLOWER = [("a level without events", method, 2_500) for method in ("two-stage", "mh")]
+SLOWER = [
+    pytest.param("a level without events", "two-stage", 2_500, marks=pytest.mark.long),
+    ("a level without events", "mh", 2_500),
+]
 
 
 @pytest.mark.parametrize(("name", "method", "draws"), [(name, "auto", DRAWS) for name in CASES] + SLOWER)

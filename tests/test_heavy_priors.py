@@ -182,7 +182,14 @@ def spike(df: float, scale: float, events: int, rows: int) -> tuple[GLM, harness
 
 @pytest.mark.parametrize(
     ("df", "scale", "events", "rows"),
-    [(3, 0.01, 54, 60), (3, 0.02, 54, 60), (3, 0.01, 50, 60), (1, 0.01, 46, 60), (5, 0.05, 54, 60), (2, 0.001, 52, 60)],
+    [
+        (3, 0.01, 54, 60),
+        (3, 0.02, 54, 60),
+        (3, 0.01, 50, 60),
+        (1, 0.01, 46, 60),
+        pytest.param(5, 0.05, 54, 60, marks=pytest.mark.long),
+        pytest.param(2, 0.001, 52, 60, marks=pytest.mark.long),
+    ],
 )
 def test_two_modes(df, scale, events, rows):
     """A prior much narrower than the likelihood: both its peak and that of the likelihood get their share."""
@@ -476,7 +483,7 @@ def grouped_margin(df: float) -> harness.Line:
     return harness.Line(b, joint / joint.sum())
 
 
-@pytest.mark.parametrize("df", [1.0, 2.0])
+@pytest.mark.parametrize("df", [1.0, pytest.param(2.0, marks=pytest.mark.long)])
 def test_a_level_without_events_beside_group_effects(df):
     kernel = grouped_kernel(grouped_model(df))
     assert kernel.mode.flat.shape == (2, 1)

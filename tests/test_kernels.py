@@ -232,7 +232,7 @@ def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     [
         ("one-at-a-time", None, None),
         ("random-walk", None, None),
-        ("mixture", "taylor", 5),
+        pytest.param(("mixture", "taylor", 5), marks=pytest.mark.long),
         ("mixture", "taylor with remainders", 5),
         ("one-at-a-time", "case-control", None),
     ],
@@ -252,7 +252,7 @@ def test_quadrature_check_sees_a_small_bias():
     assert z > harness.z_limit(chains)
 
 
-@pytest.mark.parametrize("remainders", [0, 2])
+@pytest.mark.parametrize("remainders", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_the_tail_of_a_level_without_events_is_reached(remainders):
     model = harness.zero_event_model()
     mode = harness.mode_of(model)

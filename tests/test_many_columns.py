@@ -51,8 +51,9 @@ def kernel_of(kind: str, family: str = "bernoulli") -> Any:
     return kernel.tune(kernel.start(streams), 100, lambda made, at, steps: made.advance(at, steps, streams))[0]
 
 
-# Poisson rows that are all thinned are drawn so often that it takes minutes.
-CASES = [(kind, "bernoulli") for kind in KINDS]
+# Where all rows are thinned they are drawn so often that it takes long; Poisson ones would take minutes.
+CASES = [(kind, "bernoulli") for kind in KINDS if kind != "all rows thinned"]
+CASES += [pytest.param("all rows thinned", "bernoulli", marks=pytest.mark.long)]
 CASES += [(kind, "poisson") for kind in ("thinned", "corrected", "one-at-a-time")]
 CASES += [pytest.param(kind, "poisson", marks=pytest.mark.long) for kind in ("two-stage", "mh")]
 
@@ -73,6 +74,7 @@ def test_a_likelihood_that_counts_for_more_is_noticed(monkeypatch):
     assert problem("bernoulli")[0].departure(kernel, KINDS["mh"], NOTICED, 7) < FALSE_ALARM
 
 
+@pytest.mark.long
 def test_linear_predictors_of_the_rows_that_are_off_are_noticed(monkeypatch):
     def off(arrays):
         return replace(arrays, offset=(arrays.offset if arrays.offset.size else np.zeros(arrays.size)) + 1.5)

@@ -45,8 +45,10 @@ def _pairs(*fast: tuple[str, int], how: tuple[str, ...] = small.KINDS) -> list[A
 # --- the likelihood switched off ---
 
 
-@pytest.mark.parametrize("joint", [0.0, 0.7])
-@pytest.mark.parametrize("walk", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("walk", "joint"),
+    [(0.5, 0.7), *(pytest.param(*pair, marks=pytest.mark.long) for pair in ((0.0, 0.0), (0.0, 0.7), (0.5, 0.0)))],
+)
 def test_without_a_likelihood_the_prior_comes_back_from_anywhere(joint, walk):
     model = small.tiny_model()
     nothing = Sheet.of_rows(model.reference.x, model.reference_sheet.y, np.zeros(8))
@@ -89,8 +91,10 @@ def _table(bases: list[tuple[tuple[int, float, float], ...]]) -> Counter[Any]:
     return Counter(tuple(sorted((variable, sign) for variable, sign, _ in basis)) for basis in bases)
 
 
-@pytest.mark.parametrize("variables", [3, 4])
-@pytest.mark.parametrize("joint", [0.0, 0.7])
+@pytest.mark.parametrize(
+    ("variables", "joint"),
+    [(4, 0.7), *(pytest.param(*pair, marks=pytest.mark.long) for pair in ((3, 0.0), (3, 0.7), (4, 0.0)))],
+)
 def test_without_a_likelihood_bases_of_three_hinges_have_their_prior(variables, joint):
     """Degrees, variables, signs and knots against a prior drawn with NumPy; one basis of each chain."""
     model = small.tiny_model(30, variables=variables)
@@ -131,7 +135,9 @@ def test_informed_proposals_of_many_variables_keep_the_prior(how, variables):
     assert small.departure(small.kernel_for(model, how, power=0.0), STEPS, CHAINS, 1) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("how", ["plain", "plain-walk", "plain-joint"])
+@pytest.mark.parametrize(
+    "how", ["plain-joint", *(pytest.param(how, marks=pytest.mark.long) for how in ("plain", "plain-walk"))]
+)
 def test_informed_proposals_keep_the_prior_where_the_likelihood_has_power_zero(how):
     # The sheet still says where coefficients should be: every density of a proposal must be paid back.
     assert small.departure(small.kernel_for(small.tiny_model(), how, power=0.0), STEPS, CHAINS, 1) > FALSE_ALARM
@@ -146,13 +152,14 @@ def test_chains_that_start_in_the_posterior_stay_there(how):
     assert small.departure(kernel, STEPS, CHAINS, 2) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("how", "variables"), _pairs(("plain", 3), ("cells", 4)))
+@pytest.mark.parametrize(("how", "variables"), _pairs(("cells", 4)))
 def test_chains_of_many_variables_stay_in_the_posterior(how, variables):
     kernel = small.kernel_for(small.tiny_model(variables=variables), how)
     assert small.departure(kernel, STEPS, CHAINS, 2) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("how", [pytest.param("plain", marks=pytest.mark.long), "cells"])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["plain", "cells"])
 def test_a_wrong_prior_of_the_number_of_bases_is_noticed_with_many_variables(how):
     kernel = small.kernel_for(small.tiny_model(variables=4), how)
     tilted = kernel.law._replace(log_k=0.5 * np.arange(4))
@@ -261,7 +268,7 @@ def _fixed(hinges: int = 1) -> tuple[MARS, GLM, np.ndarray]:
 
 
 THREE = [(how, 3) if how == "cells" else pytest.param(how, 3, marks=pytest.mark.long) for how in small.KINDS]
-ONE = [(how, 1) if how in FAST else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
+ONE = [(how, 1) if how in ("plain", "cells") else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
 
 
 @pytest.mark.parametrize(("how", "hinges"), ONE + THREE)

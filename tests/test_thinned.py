@@ -287,14 +287,24 @@ def test_with_no_remainder_at_all_every_proposal_is_accepted():
 # --- kind 3: start in the posterior, stay there ---
 
 
-@pytest.mark.parametrize("moves", MOVES.values(), ids=MOVES.keys())
-@pytest.mark.parametrize("limit", [np.inf, 4.0], ids="limit {}".format)
-def test_chains_started_in_the_posterior_stay_there(moves, limit):
-    assert harness.departure(make(moves=moves, limit=limit), STEPS, CHAINS, seed=SEED) > harness.FALSE_ALARM
+# A limit decides which rows are looked at, whatever the move.
+LIMITED = [
+    pytest.param(kind, limit, marks=pytest.mark.long if limit < np.inf and kind != "mixed" else ())
+    for kind in MOVES
+    for limit in (np.inf, 4.0)
+]
 
 
-@pytest.mark.parametrize("threshold", [np.inf, 0.3], ids="threshold {}".format)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("kind", "limit"), LIMITED)
+def test_chains_started_in_the_posterior_stay_there(kind, limit):
+    assert harness.departure(make(moves=MOVES[kind], limit=limit), STEPS, CHAINS, seed=SEED) > harness.FALSE_ALARM
+
+
+# That all rows thinned give the posterior of every family is held against quadrature below.
+ALL_THINNED = [pytest.param(name, np.inf, marks=() if name == "logit" else pytest.mark.long) for name in MODELS]
+
+
+@pytest.mark.parametrize(("name", "threshold"), [*ALL_THINNED, *((name, 0.3) for name in MODELS)])
 def test_every_family_stays_in_its_posterior(name, threshold):
     kernel = make(name, threshold=threshold)
     assert harness.departure(kernel, STEPS, CHAINS, seed=SEED) > harness.FALSE_ALARM
@@ -355,6 +365,7 @@ def test_bounds_that_are_too_small_are_seen_while_sampling(monkeypatch):
         harness.some_draws(make(moves=INDEPENDENT), [500])
 
 
+@pytest.mark.long  # that somebody looks is tested above
 def test_bounds_that_are_too_small_leave_the_posterior_if_nobody_looks(monkeypatch):
     """On a problem with one coefficient, where rows come close to their bounds; a NaN ratio is a rejection."""
 

@@ -40,7 +40,7 @@ def test_formulas_agree_with_simulation():
 
 
 @pytest.mark.parametrize(("proposal", "best"), [("one-at-a-time", 0.44), ("random-walk", 0.234)])
-@pytest.mark.parametrize("start", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("start", [0.1, pytest.param(1.0, marks=pytest.mark.long), 8.0])
 def test_metropolis_reaches_the_textbook_acceptance(proposal, best, start):
     kernel = tb.MH(proposal).kernel(MODEL, seed=1)
     object.__setattr__(kernel, "proposal", kernel.proposal.scaled(start))
