@@ -44,7 +44,7 @@ def counts(monkeypatch):
     count(formula_module.Formula, "parse", "parse", staticmethod)
     count(MemoryRows, "__init__", "rows")
     count(learning, "_pieces", "pass")
-    count(learning._Learning, "learned", "learn")
+    count(learning.Learning, "finish", "learn")
     count(learned.Learned, "designs", "build")
     count(parts.Parts, "__iter__", "parts")
 

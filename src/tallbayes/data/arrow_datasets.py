@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tallbayes.data.columnar import BATCH, contents_of, open_parquet
-from tallbayes.data.formats import Contents, File, plainly
+from tallbayes.data.formats import Contents, File, after, plainly
 from tallbayes.data.pieces import Source
 from tallbayes.data.stack import Part, stack, with_keys
 from tallbayes.data.streams import stream
@@ -59,9 +59,9 @@ def _part(fragment: Any, schema: Any) -> Part:
 def _preferred(whole: Contents, scanned: Contents, schema: Any) -> Contents:
     """A Parquet file read as such where its columns are those of the data set."""
 
-    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+    def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         own = [name for name in wanted if name in whole.names]
-        return (whole if whole.types(own) == scanned.types(wanted) else scanned).batches(wanted)
+        return (whole if whole.types(own) == scanned.types(wanted) else scanned).batches(wanted, skip)
 
     return contents_of(schema, whole.rows, batches)
 
@@ -75,13 +75,12 @@ def _keys(fragment: Any, schema: Any) -> dict[str, Any]:
     return {key: pa.array([value], schema.field(key).type)[0] for key, value in keys.items()}
 
 
-def _scanned(scanner: Callable[..., Any], what: str) -> Callable[[Sequence[str]], Iterator[Any]]:
+def _scanned(scanner: Callable[..., Any], what: str) -> Callable[..., Iterator[Any]]:
     """Record batches of Arrow's scanner, which reads no further ahead than it must."""
 
-    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+    def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         with plainly(f"cannot read {what}"):
-            yield from scanner(
-                columns=list(wanted), batch_size=BATCH, batch_readahead=1, fragment_readahead=1
-            ).to_batches()
+            found = scanner(columns=list(wanted), batch_size=BATCH, batch_readahead=1, fragment_readahead=1)
+            yield from after(found.to_batches(), skip)
 
     return batches

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tallbayes.data.formats import Contents, File, plainly
+from tallbayes.data.formats import Contents, File, after, plainly
 
 BATCH = 1 << 16  # rows
 LONG = 1 << 20  # rows of an Arrow batch that are not all read into memory, if its file is on a disk
@@ -25,11 +25,14 @@ def open_parquet(file: File) -> Contents:
         found = pq.ParquetFile(stream)
         schema, rows = found.schema_arrow, found.metadata.num_rows
 
-    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+    def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         with plainly(f"cannot read {file.name}"), file.open() as stream:
             parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
-            for batch in parquet.iter_batches(BATCH, columns=list(wanted)):
-                yield batch.select(wanted)
+            group, groups = 0, parquet.metadata.num_row_groups
+            while group < groups - 1 and skip >= (rows := parquet.metadata.row_group(group).num_rows):
+                group, skip = group + 1, skip - rows
+            found = parquet.iter_batches(BATCH, row_groups=range(group, groups), columns=list(wanted))
+            yield from (batch.select(wanted) for batch in after(found, skip))
 
     return contents_of(schema, rows, batches)
 
@@ -55,7 +58,10 @@ def open_arrow(file: File) -> Contents:
             rows = pa.dataset.IpcFileFormat().make_fragment(stream).count_rows()
             long = rows > LONG * found.num_record_batches
 
-    def batches(wanted: Sequence[str]) -> Iterator[Any]:
+    def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
+        return after(all_batches(wanted), skip)
+
+    def all_batches(wanted: Sequence[str]) -> Iterator[Any]:
         mapped = file.map if long else None
         with plainly(f"cannot read {file.name}"), (mapped or file.open)() as stream:
             fields = sorted(schema.names.index(name) for name in wanted)
@@ -83,7 +89,7 @@ def _copied(batch: Any) -> Any:
     return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
 
-def contents_of(schema: Any, rows: int | None, batches: Callable[[Sequence[str]], Iterator[Any]]) -> Contents:
+def contents_of(schema: Any, rows: int | None, batches: Callable[..., Iterator[Any]]) -> Contents:
     """What a schema and a way to its batches tell."""
     import pyarrow as pa
 

@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
-from tallbayes.data.formats import Contents, File, plainly
+from tallbayes.data.formats import Contents, File, after, plainly
 
 BLOCK, LARGEST_BLOCK = 1 << 22, 1 << 26  # bytes
 LONG_ROW = "straddling object"
 MISFIT = re.compile(r"In CSV column #(\d+): .*CSV conversion error to ")
 
 
-def open_csv(file: File) -> Contents:
-    """The columns of a CSV file, whose first line has their names."""
+def open_csv(file: File, known: Mapping[str, Any] = MappingProxyType({})) -> Contents:
+    """The columns of a CSV file, whose first line has their names; types of some may be known."""
     line = _first_line(file)
     separator = max(",;\t", key=line.count)
     names = next(csv.reader([line], delimiter=separator))
     reader = _Reader(file, separator, names)
+    reader.known |= known
     return Contents(names, None, reader.types, reader.batches, reader.table)
 
 
@@ -45,11 +47,11 @@ class _Reader:
             self._learn(unknown)
         return {name: self.known[name] for name in wanted}
 
-    def batches(self, wanted: Sequence[str]) -> Iterator[Any]:
+    def batches(self, wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         """All rows, one record batch for each block."""
         types = self.types(wanted)
         with plainly(f"cannot read {self.file.name}"), self._stream(wanted, types) as stream:
-            yield from stream
+            yield from after(stream, skip)
 
     def table(self, wanted: Sequence[str]) -> Any:
         """All rows at once: Arrow reads them in parallel and finds types that fit them all."""

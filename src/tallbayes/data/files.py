@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tallbayes.data.columnar import open_arrow, open_parquet
@@ -12,18 +13,18 @@ from tallbayes.data.paths import STANDARD_INPUT, files_of
 from tallbayes.data.pieces import Source
 from tallbayes.data.stack import Part, stack, with_keys
 
-OPENERS = {"CSV": open_csv, "Parquet": open_parquet, "Arrow": open_arrow}
+OPENERS = {"Parquet": open_parquet, "Arrow": open_arrow}
 
 
-def open_file(file: File) -> Contents:
-    """The columns of one file.
+def open_file(file: File, known: Mapping[str, Any] = MappingProxyType({})) -> Contents:
+    """The columns of one file; types of some may be known, where a file does not tell them itself.
 
     >>> import io
     >>> contents = open_file(File("'a.csv'", lambda: io.BytesIO(b"x,y\\n1,2\\n3,4\\n"), "CSV"))
     >>> contents.names, [batch["y"].to_pylist() for batch in contents.batches(["y"])]
     (['x', 'y'], [[2, 4]])
     """
-    return OPENERS[file.kind](file)
+    return open_csv(file, known) if file.kind == "CSV" else OPENERS[file.kind](file)
 
 
 def open_path(path: str) -> Source:
@@ -34,12 +35,12 @@ def open_path(path: str) -> Source:
     FileNotFoundError: no such file: 'nothing.csv'
     """
     files = files_of(path)
-    keys = _keys(files)
+    keys = keys_of(files)
     parts = [Part(file, file.stamp(), with_keys(open_file(file), own)) for file, own in zip(files, keys, strict=True)]
     return stack(parts, path, held=path == STANDARD_INPUT)
 
 
-def _keys(files: Sequence[File]) -> list[dict[str, Any]]:
+def keys_of(files: Sequence[File]) -> list[dict[str, Any]]:
     """What the folders of each file say of its rows: whole numbers if they are in all files, else text."""
     import pyarrow as pa
 

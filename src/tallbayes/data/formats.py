@@ -40,14 +40,27 @@ class File(NamedTuple):
 class Contents(NamedTuple):
     """The columns of one file: their names, the number of rows if that is known, and ways to types and rows of some.
 
-    `batches` gives pyarrow record batches and starts anew each time; `table` gives all rows.
+    `batches` gives pyarrow record batches and starts anew each time, at a row if one is given; `table` gives all rows.
     """
 
     names: list[str]
     rows: int | None
     types: Callable[[Sequence[str]], dict[str, Any]]
-    batches: Callable[[Sequence[str]], Iterator[Any]]
+    batches: Callable[..., Iterator[Any]]
     table: Callable[[Sequence[str]], Any]
+
+
+def after(batches: Iterator[Any], skip: int) -> Iterator[Any]:
+    """Record batches without the first rows.
+
+    >>> import pyarrow as pa
+    >>> [batch["x"].to_pylist() for batch in after(iter([pa.record_batch({"x": [1, 2]})] * 2), 3)]
+    [[2]]
+    """
+    for batch in batches:
+        if batch.num_rows > skip:
+            yield batch.slice(skip)
+        skip = max(0, skip - batch.num_rows)
 
 
 def kind_of(name: str) -> tuple[str, str | None] | None:

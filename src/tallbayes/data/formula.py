@@ -111,10 +111,10 @@ class Formula:
         >>> X, y, formula.event
         (array([[2., 3.]]), array([1., 0.]), 'yes')
         """
-        from tallbayes.data.learning import learn  # here, since learning makes formulas
+        from tallbayes.data.learning import Asked, learn  # here, since learning makes formulas
 
         parsed, data = cls.parse_for(text, data)
-        learned = learn(parsed, data, outcome)
+        learned = learn(parsed, data, Asked(outcome))
         return learned.formula, *learned.arrays()
 
     def without(self, names: Iterable[str]) -> Formula:

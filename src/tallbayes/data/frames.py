@@ -39,6 +39,8 @@ def names_and_dates(data: Any) -> Known:
     names = source.names
     if not names:
         return Known(data, names, set())
+    if source.elsewhere is not None:
+        return Known(data, names, set(source.elsewhere.dates()))
     columns = source.load(names) if source.held else next(source.pieces(names)).columns
     kept = data if source.held and not isinstance(data, str) else source  # of standard input what it held
     return Known(kept, names, {name for name, values in columns.items() if holds_dates(values)})

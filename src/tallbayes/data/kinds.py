@@ -61,12 +61,21 @@ class Distinct:
             low, high = values.min(), values.max()
             two = ((values == low) | (values == high)).all()  # the fastest way to see that there are no others
             found = np.unique(np.array([low, high])) if two else pd.unique(values)
+        self._gather(found)
+
+    def _gather(self, found: NDArray[Any]) -> None:
         self._parts.append(found)
         self._pending += found.size
         if self._pending > max(AT_ONCE, 2 * self._parts[0].size):
             self._parts = [self.values()]
             self._pending = self._parts[0].size
             self.more = self.most is not None and self._pending > self.most
+
+    def then(self, later: Distinct) -> None:
+        """See what was seen in later rows."""
+        self.found, self.more = self.found or later.found, self.more or later.more
+        if not self.more and later._parts:
+            self._gather(later.values())
 
     def values(self) -> NDArray[Any]:
         """All of them, sorted."""
@@ -106,13 +115,22 @@ class Text:
         """Add the levels of pieces with the same list of levels to those of other pieces."""
         if self._known is None:
             return
-        found = self._known[self._used].tolist()
+        self._add(self._known[self._used].tolist(), self._known.tolist())
+        self._known = None
+
+    def _add(self, found: list[Any], order: list[Any]) -> None:
         if self._seen and found and isinstance(next(iter(self._seen)), str) != isinstance(found[0], str):
             raise ValueError(f"column {self.name!r} has levels of mixed types; make them all numbers or all text")
         self._seen |= dict.fromkeys(found)
         if self.ordered:
-            self._order = _in_one_order(self.name, self._order, self._known.tolist())
-        self._known = None
+            self._order = _in_one_order(self.name, self._order, order)
+
+    def then(self, later: Text) -> None:
+        """See what was seen in later rows."""
+        self._settle()
+        later._settle()
+        self.ordered &= later.ordered
+        self._add(list(later._seen), later._order)
 
     def count(self) -> int:
         """How many levels have a row."""
@@ -159,7 +177,7 @@ class Column:
 
     def __init__(self, name: str, distinct: Distinct | None = None) -> None:
         self.name, self.distinct, self.text = name, distinct, Text(name)
-        self._word = ""  # what it holds
+        self._word, self._since = "", ""  # what it holds, and the first row that tells
         self._whole = True
 
     def add(self, values: Any, kept: NDArray[np.bool_] | None, where: Where) -> None:
@@ -171,16 +189,28 @@ class Column:
         if len(values) == 0 or _nothing(values):
             return
         word = "text" if is_text(values) else WORDS[values.dtype.kind]
-        if self._word and word != self._word:
-            raise ValueError(
-                f"column {self.name!r} holds {word} from {where(0)} on, but {self._word} before; make it all "
-                f"{self._word} or all {word}"
-            )
-        self._word = word
+        self._must_be(word, where(0))
         if word == "text":
             self.text.add(values)
         elif self.distinct is not None:
             self.distinct.add(values)
+
+    def _must_be(self, word: str, since: str) -> None:
+        if self._word and word != self._word:
+            raise ValueError(
+                f"column {self.name!r} holds {word} from {since} on, but {self._word} before; make it all "
+                f"{self._word} or all {word}"
+            )
+        self._word, self._since = word, self._since or since
+
+    def then(self, later: Column) -> None:
+        """See what was seen in later rows."""
+        self._whole &= later._whole
+        if later._word:
+            self._must_be(later._word, later._since)
+            self.text.then(later.text)
+        if self.distinct is not None and later.distinct is not None:
+            self.distinct.then(later.distinct)
 
     def kind(self) -> Kind:
         """What it holds in all pieces."""

@@ -62,10 +62,13 @@ class Learned:
             X[:, begin:end], y[begin:end] = designed.x, designed.y
         return X, y
 
-    def designs(self) -> Iterator[Designed]:
-        """The design part by part; after the last, ValueError if there was a value that is not finite."""
-        parsed = self.formula.parsed
-        watched = _Finite(self.rows)
+    def designs(self, watched: Finite | None = None) -> Iterator[Designed]:
+        """The design part by part; after the last, ValueError if there was a value that is not finite.
+
+        Unless somebody else has `watched`, and will refuse it.
+        """
+        parsed, own = self.formula.parsed, watched is None
+        watched = watched or Finite()
         plan = plain.plan(self.structure, self.parts.kinds)
         places = {name: Places(name, values) for name, values in self.numbers.items()}
         for part in self.parts:
@@ -82,7 +85,8 @@ class Learned:
                 for name in self.codes
             }
             yield Designed(part, x, y, added, trials, numbered)
-        watched.refuse()
+        if own:
+            watched.refuse(self.rows)
 
     def _outcomes(self, part: Part) -> Array:
         if self.coded is not None:
@@ -112,7 +116,7 @@ class Learned:
         x[[j for j, entry in enumerate(plan.columns) if entry is None]] = design.array
         return x
 
-    def _extra(self, extra: Extra | None, part: Part, transforms: dict[str, Any], watched: _Finite) -> Array | None:
+    def _extra(self, extra: Extra | None, part: Part, transforms: dict[str, Any], watched: Finite) -> Array | None:
         """What an offset, or the number of trials, is in each row."""
         if extra is None:
             return None
@@ -122,21 +126,28 @@ class Learned:
         return values
 
 
-class _Finite:
+class Finite:
     """Looks out for values that are not finite."""
 
-    def __init__(self, rows: int) -> None:
-        self.rows, self.tallies = rows, dict[str, Tally]()
+    def __init__(self) -> None:
+        self.tallies = dict[str, Tally]()
 
     def add(self, name: str, values: Array, part: Part) -> None:
+        """See the values of a part."""
         tally = self.tallies.setdefault(name, Tally())
         if not (finite := np.isfinite(values)).all():
             tally.add(~finite, part.where, values)
 
-    def refuse(self) -> None:
+    def then(self, later: Finite) -> None:
+        """See what was seen in later rows."""
+        for name, tally in later.tallies.items():
+            self.tallies.setdefault(name, Tally()).then(tally)
+
+    def refuse(self, rows: int) -> None:
+        """Raise ValueError if there was one among so many rows."""
         for name, tally in self.tallies.items():
             if tally.count:
                 raise ValueError(
-                    f"{name!r} is not finite in {tally.count} of {self.rows} rows (first at {tally.first}: "
+                    f"{name!r} is not finite in {tally.count} of {rows} rows (first at {tally.first}: "
                     f"{tally.value}); change the term or drop those rows"
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,87 +38,103 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def learn(
-    parsed: Parsed,
-    data: Any,
-    outcome: Any = None,
-    *,
-    binary: bool = True,
-    numeric: Mapping[str, str] | None = None,
-    strata: Sequence[str] = (),
-    arrays: Mapping[str, Array] | None = None,
-    missing: str = "refuse",
-    instead: str = "",
-) -> Learned:
-    """Learn a parsed formula from anything that `sources.py` can open.
+class Asked(NamedTuple):
+    """What is to be learned besides the formula."""
 
-    An outcome that is `binary` may be text, and `outcome` is what of it counts as 1. Other columns that are needed:
-    those in `numeric`, which must hold numbers, by what they are for, and `strata`. `arrays` have a number for each
-    row. With `missing="drop"` rows with missing values are left out; `instead` says what else can be done about them.
+    outcome: Any = None  # what of an outcome's values counts as 1
+    binary: bool = True  # whether the outcome may be text
+    numeric: Mapping[str, str] = {}  # other columns that must hold numbers, by what they are for
+    strata: Sequence[str] = ()  # and those of levels
+    missing: str = "refuse"  # or "drop" rows with missing values
+    instead: str = ""  # what else can be done about them
+
+
+def learn(parsed: Parsed, data: Any, asked: Asked | None = None, arrays: Mapping[str, Array] | None = None) -> Learned:
+    """Learn a parsed formula from anything that `sources.py` can open; `arrays` have a number for each row.
 
     >>> from tallbayes.data.parsed import parse
     >>> learned = learn(parse("y ~ g"), {"y": ["no", "yes", "no"], "g": ["b", "a", "b"]})
     >>> learned.formula.coefficients, learned.formula.event
     (('Intercept', 'g[T.b]'), 'yes')
     """
-    return _Learning(parsed, data, outcome, binary, numeric or {}, strata, arrays or {}, missing, instead).learned()
+    learning = Learning(parsed, open_source(data), asked or Asked(), arrays or {})
+    learning.look()
+    return learning.finish()
 
 
-class _Learning:
-    """The first pass over the data."""
+class Seen(NamedTuple):
+    """What a part of the rows has shown: plain values, which those who look at other parts can be told."""
 
-    def __init__(
-        self,
-        parsed: Parsed,
-        data: Any,
-        outcome: Any,
-        binary: bool,
-        numeric: Mapping[str, str],
-        strata: Sequence[str],
-        arrays: Mapping[str, Array],
-        missing: str,
-        instead: str,
-    ) -> None:
-        self.parsed, self.given, self.numeric = parsed, outcome, numeric
-        self.arrays, self.instead = arrays, instead
-        others = (*numeric, *strata)
+    gaps: Gaps
+    columns: dict[str, Column]
+    values: dict[str, dict[str, Distinct]]  # of C(...) terms, by the sides of the formula
+    states: dict[str, dict[str, dict[str, Any]]]  # what other terms remember
+    sample: Sample | None
+    first: Rows | None
+
+
+class Learning:
+    """The first pass over the data: over a part, if others tell what they have seen in the parts that follow."""
+
+    def __init__(self, parsed: Parsed, source: Source, asked: Asked, arrays: Mapping[str, Array]) -> None:
+        self.parsed, self.source, self.asked, self.arrays = parsed, source, asked, arrays
+        others = (*asked.numeric, *asked.strata)
         self.wanted = list(dict.fromkeys([*parsed.columns, *others]))
         self.dates = [name for name in parsed.dates if name not in others]
-        self.source = open_source(data)
         if not self.source.names:
             raise ValueError("the data has no columns")
         require(self.wanted, self.source.names)
         functions.refuse_shadowed(parsed.functions, self.wanted)
-        self.coded = parsed.outcome_column if binary and parsed.trials is None else None
-        if outcome is not None and self.coded is None:
+        self.coded = parsed.outcome_column if asked.binary and parsed.trials is None else None
+        if asked.outcome is not None and self.coded is None:
             raise ValueError(
-                f"outcome={outcome!r} says which value of a column counts as 1, but the left side {parsed.outcome!r} "
-                "is no plain column; write the column's name there, or leave outcome= out"
+                f"outcome={asked.outcome!r} says which value of a column counts as 1, but the left side "
+                f"{parsed.outcome!r} is no plain column; write the column's name there, or leave outcome= out"
             )
-        wanted = None if outcome is None else outcomes.number(outcome)
+        wanted = None if asked.outcome is None else outcomes.number(asked.outcome)
         self.distinct = {} if self.coded is None else {self.coded: Distinct(MAX_LEVELS, wanted)}
-        self.codes = (*strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
+        self.codes = (*asked.strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
         self.distinct |= {name: Distinct(wanted=wanted) for name in self.codes}
         self.columns = {name: Column(name, self.distinct.get(name)) for name in self.wanted}
         extras = {what: extra.side for what, extra in _extras(parsed)}
         sides = {"right": parsed.right, "left": [] if self.coded else parsed.left} | extras
         self.memories = {name: Memory(side) for name, side in sides.items()}
         self.sample = Sample() if any(memory.sampled for memory in self.memories.values()) else None
-        self.gaps = Gaps(self.wanted, missing == "drop", arrays)
+        self.gaps = Gaps(self.wanted, asked.missing == "drop", arrays)
         self.first: Rows | None = None  # a row, where no sample is needed
 
-    def learned(self) -> Learned:
-        """Go through the data, and put together what was found."""
+    def look(self) -> None:
+        """Go through the data."""
         for piece in _pieces(self.source, self.wanted, "looking at the data"):
             self.refuse_many(f" in the first {piece.start:,} rows")
             self.add(piece)
+
+    def seen(self) -> Seen:
+        """What the rows have shown."""
+        values = {name: memory.values for name, memory in self.memories.items()}
+        states = {name: memory.states for name, memory in self.memories.items()}
+        return Seen(self.gaps, self.columns, values, states, self.sample, self.first)
+
+    def then(self, later: Seen) -> None:
+        """See what later rows have shown."""
+        self.gaps.then(later.gaps)
+        for name, column in self.columns.items():
+            column.then(later.columns[name])
+        for name, memory in self.memories.items():
+            memory.then(later.values[name], later.states[name])
+        if self.sample is not None and later.sample is not None:
+            self.sample.then(later.sample)
+        self.first = self.first or later.first
+
+    def finish(self, own: tuple[int, int] | None = None) -> Learned:
+        """Put together what was found; `own` are the rows of the source and those kept, if it is a part of the data."""
         left_out = self.rows_left_out()
         kinds = {name: column.kind() for name, column in self.columns.items()}
         event = None
         if self.coded is not None:
-            event = outcomes.event(self.coded, kinds[self.coded], self.distinct[self.coded], self.given)
+            event = outcomes.event(self.coded, kinds[self.coded], self.distinct[self.coded], self.asked.outcome)
         self.refuse_many("")
-        parts, parsed = self.parts(kinds), self.parsed
+        parts, parsed = self.parts(kinds, *(own or (self.gaps.rows, self.gaps.kept))), self.parsed
         example = self.example(parts)
         known = {name: memory.transforms() for name, memory in self.memories.items()}
         left = {} if self.coded is not None else self.left(example, kinds, known["left"]).transforms
@@ -137,7 +153,7 @@ class _Learning:
     def add(self, piece: Piece) -> None:
         """Learn from one piece."""
         columns = {name: clean(name, piece.columns[name], name in self.dates) for name in self.wanted}
-        for name, what in self.numeric.items():
+        for name, what in self.asked.numeric.items():
             if is_text(columns[name]) and columns[name].categories.inferred_type == "string":
                 raise ValueError(f"{what} must be numbers: a column's name or one number per row")
         kept = self.gaps.add(columns, piece.where)
@@ -146,7 +162,8 @@ class _Learning:
         memories = [memory for memory in self.memories.values() if memory.factors]
         if self.gaps.troubled or not (memories or self.first is None):
             return
-        rows = Rows(np.arange(piece.start, self.gaps.rows), {name: columns[name] for name in self.parsed.columns})
+        numbers = np.arange(piece.start, piece.start + len(next(iter(columns.values()))))
+        rows = Rows(numbers, {name: columns[name] for name in self.parsed.columns})
         rows = rows if kept is None else rows.take(kept)
         if rows.numbers.size:
             self.first = rows.take(slice(1)) if self.first is None else self.first
@@ -161,14 +178,14 @@ class _Learning:
             if values.shape != (self.gaps.rows,):
                 raise ValueError(f"{what} has shape {values.shape}, but the data has {self.gaps.rows} rows")
         left_out = self.gaps.left_out()
-        self.gaps.refuse(self.instead)
+        self.gaps.refuse(self.asked.instead)
         return left_out
 
-    def parts(self, kinds: Mapping[str, Kind]) -> Parts:
+    def parts(self, kinds: Mapping[str, Kind], rows: int, kept: int) -> Parts:
         """All rows once more; nothing that was held to learn from is held any longer."""
         gaps, again = self.gaps, partial(_pieces, self.source, self.wanted, "building rows")
         lacking = [name for name, tally in gaps.missing.items() if tally.count]
-        return Parts(again, kinds, self.dates, lacking, self.arrays if gaps.drop else {}, gaps.rows, gaps.kept)
+        return Parts(again, kinds, self.dates, lacking, self.arrays if gaps.drop else {}, rows, kept)
 
     def refuse_many(self, where: str) -> None:
         """Raise ValueError if a text column of the right side has too many levels."""

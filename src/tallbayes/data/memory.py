@@ -13,7 +13,7 @@ learned from the sample too.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,26 +42,32 @@ class Spread:
 
     def __init__(self, center: Any, scale: Any, ddof: float) -> None:
         self.center, self.scale, self.ddof = center, scale, ddof
-        self.rows, self.mean, self.squares = 0, np.array(0.0), np.array(0.0)
+        self.pieces: list[tuple[int, Any, Any]] = []  # rows, mean and squares around it of each
 
     def add(self, values: NDArray[Any]) -> None:
-        """See the values of a piece, by the pairwise formula of Chan, Golub and LeVeque."""
-        rows, mean = len(values), self.mean
+        """See the values of a piece."""
+        mean: Any = np.array(0.0)
         if self.center is True:
             mean = np.mean(values, axis=0)
         elif self.center is not False:
             mean = np.array(self.center)
         squares = np.sum((values if self.center is False else values - mean) ** 2, axis=0)
-        if self.rows and self.center is True:
-            apart, share = mean - self.mean, rows / (self.rows + rows)
-            mean = self.mean + apart * share
-            squares = squares + apart**2 * self.rows * share
-        self.rows, self.mean, self.squares = self.rows + rows, mean, self.squares + squares
+        self.pieces.append((len(values), mean, squares))
+
+    def then(self, later: Spread) -> None:
+        """See what was seen in later rows."""
+        self.pieces += later.pieces
 
     def state(self) -> dict[str, Any]:
-        """What formulaic would have learned from all values."""
-        spread = np.sqrt(self.squares / (self.rows - self.ddof)) if self.scale is True else np.array(self.scale)
-        center, scale = None if self.center is False else self.mean, None if self.scale is False else spread
+        """What formulaic would have learned from all values, by the formula of Chan, Golub and LeVeque."""
+        (count, mean, squares), *others = self.pieces
+        for rows, own, around in others:
+            if self.center is True:
+                apart, share = own - mean, rows / (count + rows)
+                mean, around = mean + apart * share, around + apart**2 * count * share
+            count, squares = count + rows, squares + around
+        spread = np.sqrt(squares / (count - self.ddof)) if self.scale is True else np.array(self.scale)
+        center, scale = None if self.center is False else mean, None if self.scale is False else spread
         return {"ddof": self.ddof, "center": center, "scale": scale}
 
 
@@ -119,6 +125,19 @@ class Memory:
             if sample is not None and "ends" in state:
                 for sign, place, value in state["ends"]:
                     sample.must((name, sign), sign * value, rows.take([place]))
+
+    def then(self, values: Mapping[str, Distinct], states: Mapping[str, dict[str, Any]]) -> None:
+        """Learn what another one, with these `values` and `states`, has learned from later rows."""
+        for name, distinct in self.values.items():
+            distinct.then(values[name])
+            if distinct.more:
+                _refuse_many(name)
+        for name, later in states.items():
+            own = self.states.setdefault(name, {})
+            if "spread" not in own:
+                own |= later
+            elif "spread" in later:
+                own["spread"].then(later["spread"])
 
     def transforms(self) -> dict[str, Any]:
         """What is known from all rows, as formulaic has it; what is not among it is to be learned from the sample."""

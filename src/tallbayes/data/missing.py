@@ -61,6 +61,15 @@ class Gaps:
         self.kept += rows if kept is None else int(np.count_nonzero(kept))
         return kept
 
+    def then(self, later: Gaps) -> None:
+        """Count what was counted in later rows."""
+        kinds = ((self.missing, later.missing), (self.infinite, later.infinite))
+        for own, others in (*kinds, (self.absent, later.absent), (self.unusable, later.unusable)):
+            for name, tally in own.items():
+                tally.then(others[name])
+        self.rows += later.rows
+        self.kept += later.kept
+
     def _part(self, what: str, rows: int) -> Array:
         return self.arrays[what][self.rows : self.rows + rows]
 

@@ -27,7 +27,8 @@ class Source(NamedTuple):
 
     `rows` is None where it takes a pass over the data to know it; `held` tells that the data are in memory already;
     `load` gives all rows; each call of `pieces` starts at the first row; `identity` says what the data are (each
-    file's name, size, time of change and a hash of its ends) or None where that cannot be known.
+    file's name, size, time of change and a hash of its ends) or None where that cannot be known. Data that other
+    machines read have `elsewhere` who makes rows of them, and cannot be read here.
     """
 
     names: list[str]
@@ -36,6 +37,7 @@ class Source(NamedTuple):
     load: Callable[[Sequence[str]], dict[str, Any]]
     pieces: Callable[[Sequence[str]], Iterator[Piece]]
     identity: Callable[[], list[list[Any]] | None] = lambda: None
+    elsewhere: Any = None
 
 
 class Batch(NamedTuple):
@@ -61,8 +63,8 @@ def sliced(load: Callable[[Sequence[str]], dict[str, Any]], wanted: Sequence[str
         yield Piece({name: place[start : start + size] for name, place in places.items()}, start, _row(start))
 
 
-def cut(batches: Iterable[Batch]) -> Iterator[Piece]:
-    """Pieces of batches, which are cut and joined; raise ValueError if there is no row.
+def cut(batches: Iterable[Batch], first: int = 0) -> Iterator[Piece]:
+    """Pieces of batches, which are cut and joined; raise ValueError if there is no row. `first` numbers the first row.
 
     Their types may widen from batch to batch: from no values to any, from whole numbers to others.
 
@@ -71,7 +73,7 @@ def cut(batches: Iterable[Batch]) -> Iterator[Piece]:
     >>> [(piece.columns["x"].to_pylist(), piece.where(2)) for piece in cut(batches)]
     [([1.0, 2.0, 0.5], "row 0 of 'b'")]
     """
-    size, start, count = PIECE, 0, 0
+    size, start, count = PIECE, first, 0
     parts: list[Batch] = []
     for batch in batches:
         offset = 0
@@ -84,7 +86,7 @@ def cut(batches: Iterable[Batch]) -> Iterator[Piece]:
                 start, count, parts = start + count, 0, []
     if parts:
         yield _joined(parts, start)
-    _some(start + count)
+    _some(start + count - first)
 
 
 def _joined(parts: list[Batch], start: int) -> Piece:

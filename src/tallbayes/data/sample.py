@@ -60,6 +60,16 @@ class Sample:
         self._parts = [(part.take(keep), h[keep]) for part, h in self._parts if (keep := h <= self._bound).any()]
         self._count = self.most
 
+    def then(self, later: Sample) -> None:
+        """Take what a sample of later rows has."""
+        self._bound = min(self._bound, later._bound)
+        self._parts += later._parts
+        self._count += later._count
+        if self._count > 2 * self.most:
+            self._prune()
+        for reason, (rank, row) in later._musts.items():
+            self.must(reason, rank, row)
+
     def must(self, reason: Any, rank: float, row: Rows) -> None:
         """A row that has to be there, unless another with the same reason ranks higher."""
         if reason not in self._musts or self._musts[reason][0] < rank:

@@ -49,7 +49,7 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
                         "it must give the same columns each time"
                     )
                 require(wanted, frame.names, f"frame {number} of {WHAT}")
-            yield from _as_arrow(frame.load(wanted), number)
+            yield from as_arrow(frame.load(wanted), f"frame {number} of {WHAT}")
 
     return stream(WHAT, names, batches)
 
@@ -94,8 +94,8 @@ def _is_frame(value: Any) -> bool:
         return False
 
 
-def _as_arrow(columns: dict[str, Any], number: int) -> list[Any]:
-    """Columns of pandas or pyarrow as record batches."""
+def as_arrow(columns: dict[str, Any], where: str) -> list[Any]:
+    """Columns of pandas or pyarrow as record batches; `where` is what messages call them."""
     import pandas as pd
     import pyarrow as pa
 
@@ -109,7 +109,7 @@ def _as_arrow(columns: dict[str, Any], number: int) -> list[Any]:
             arrays[name] = values if isinstance(values, pa.ChunkedArray) else pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(
-                f"column {name!r} of frame {number} of {WHAT} has mixed content or content of a kind that cannot be "
+                f"column {name!r} of {where} has mixed content or content of a kind that cannot be "
                 f"used; make it all numbers or all text ({error})"
             ) from error
     return pa.table(arrays).to_batches() if arrays else []

@@ -6,7 +6,7 @@ Every piece has the same types: those of all files, made one. A file that change
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -45,6 +45,13 @@ class Part(NamedTuple):
             self.check()
             raise
 
+    def schema(self, wanted: Sequence[str]) -> Any:
+        """The types of some columns."""
+        import pyarrow as pa
+
+        with self.unchanged():
+            return pa.schema(list(self.contents.types(wanted).items()))
+
     def identity(self) -> list[Any]:
         """What the file is: its place, size and time of change, and a hash of its ends."""
         with self.unchanged(), self.file.open() as stream:
@@ -81,7 +88,7 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
 
     def batches(wanted: Sequence[str]) -> Iterator[Batch]:
         require_all(wanted)
-        schema = _agreed(path, parts, wanted)
+        schema = types_of(parts, path, wanted)
         for part in parts:
             start = 0
             with part.unchanged():
@@ -96,7 +103,7 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
         for part in parts:
             with part.unchanged():
                 tables.append(part.contents.table(wanted))
-        schema = _agreed(path, parts, wanted)
+        schema = types_of(parts, path, wanted)
         filled = [table for table in tables if table.num_rows]  # pyarrow.csv.write_csv fails if the first has no rows
         table = pa.concat_tables(filled or [schema.empty_table()], promote_options="permissive")
         check_all()
@@ -137,26 +144,32 @@ def with_keys(contents: Contents, values: Mapping[str, Any]) -> Contents:
         [*contents.names, *keys],
         contents.rows,
         types,
-        lambda wanted: (
-            pa.RecordBatch.from_arrays(completed(batch, wanted), wanted) for batch in contents.batches(own(wanted))
+        lambda wanted, skip=0: (
+            pa.RecordBatch.from_arrays(completed(batch, wanted), wanted)
+            for batch in contents.batches(own(wanted), skip)
         ),
         lambda wanted: pa.Table.from_arrays(completed(contents.table(own(wanted)), wanted), wanted),
     )
 
 
-def _agreed(path: str, parts: Sequence[Part], wanted: Sequence[str]) -> Any:
+def types_of(parts: Sequence[Part], path: str, wanted: Sequence[str]) -> Any:
     """The types of all files made one; a file without rows has no say."""
+    found = []
+    for part in [part for part in parts if part.contents.rows != 0] or parts[:1]:
+        found.append((part.file.name, part.schema(wanted)))
+    return agreed(path, found)
+
+
+def agreed(path: str, schemas: Iterable[tuple[str, Any]]) -> Any:
+    """The types of files, each with its name, made one."""
     import pyarrow as pa
 
-    agreed = None
-    for part in [part for part in parts if part.contents.rows != 0] or parts[:1]:
-        with part.unchanged():
-            own = pa.schema(list(part.contents.types(wanted).items()))
+    found = None
+    for name, own in schemas:
         try:
-            agreed = pa.unify_schemas([agreed, own], promote_options="permissive") if agreed else own
+            found = pa.unify_schemas([found, own], promote_options="permissive") if found else own
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(
-                f"the files {path!r} disagree on the type of a column: {part.file.name} differs from those before "
-                f"it: {error}"
+                f"the files {path!r} disagree on the type of a column: {name} differs from those before it: {error}"
             ) from error
-    return agreed
+    return found

@@ -48,3 +48,9 @@ class Tally:
             place = int(wrong.argmax())
             self.first, self.value = where(place), float("nan" if values is None else values[place])
         self.count += found
+
+    def then(self, later: Tally) -> None:
+        """Count what was counted in later rows."""
+        if not self.count:
+            self.first, self.value = later.first, later.value
+        self.count += later.count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ class Check(Protocol):
 
     def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
         """See the outcomes of a piece, and the number of trials behind each of them if they are counts of successes."""
+
+    def then(self, later: Any) -> None:
+        """See what another of its kind has seen in later rows."""
 
     def finish(self) -> None:
         """Raise ValueError if the outcomes cannot be used."""
@@ -41,7 +44,12 @@ class ZerosAndOnes:
         wrong = (y != 0) & (y != 1)
         self.wrong.add(wrong, where, y)
         if y.size:
-            self.low, self.high = min(self.low, y.min()), max(self.high, y.max())
+            self.low, self.high = min(self.low, float(y.min())), max(self.high, float(y.max()))
+
+    def then(self, later: ZerosAndOnes) -> None:
+        """See `Check`."""
+        self.wrong.then(later.wrong)
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
 
     def finish(self) -> None:
         """See `Check`."""
@@ -68,6 +76,11 @@ class Counts:
         self.wrong.add(_no_counts(y), where, y)
         self.some = self.some or bool(y.any())
 
+    def then(self, later: Counts) -> None:
+        """See `Check`."""
+        self.wrong.then(later.wrong)
+        self.some = self.some or later.some
+
     def finish(self) -> None:
         """See `Check`."""
         _refuse(self.name, self.wrong)
@@ -91,9 +104,21 @@ class Successes:
         self.wrong_trials.add(_no_counts(trials), where, trials)
         beyond = y > trials
         if not self.too_many.count and beyond.any():
-            self.had = trials[beyond.argmax()]
+            self.had = float(trials[beyond.argmax()])
         self.too_many.add(beyond, where, y)
         self.some, self.only = self.some or bool(y.any()), self.only and bool((y == trials).all())
+
+    def then(self, later: Successes) -> None:
+        """See `Check`."""
+        if not self.too_many.count:
+            self.had = later.had
+        for own, other in (
+            (self.wrong, later.wrong),
+            (self.wrong_trials, later.wrong_trials),
+            (self.too_many, later.too_many),
+        ):
+            own.then(other)
+        self.some, self.only = self.some or later.some, self.only and later.only
 
     def finish(self) -> None:
         """See `Check`."""

@@ -76,9 +76,8 @@ class _Layout(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """What a chain is to get: room for its rows, and the places in it that each part is to fill."""
+    """What a chain is to get: the places of its rows that each part is to fill."""
 
-    drawn: Drawn
     order: Integers  # places, sorted by part
     begins: Integers  # (parts + 1,) where those of each part begin
 
@@ -127,21 +126,26 @@ class _Stretch:
         _find(self._ends, self._first[parts], self._last[parts], begins, rng.random(begins[-1]), found)
         return found
 
-    def write(self, drawn: Drawn, places: Integers, chosen: Integers) -> None:
-        """Put rows to their places."""
-        drawn.x[:, places] = self._arrays.x[:, chosen]
-        for out, values in ((drawn.y, self._arrays.y), (drawn.eta, self._eta), (drawn.bound, self._bound)):
-            out[places] = values[chosen]
+    def taken(self, chosen: Integers) -> tuple[Array, Array, Array, Array]:
+        """Some rows (rows, p), their outcomes, linear predictors and bounds."""
+        x = np.ascontiguousarray(self._arrays.x[:, chosen].T)
+        return x, self._arrays.y[chosen], self._eta[chosen], self._bound[chosen]
+
+
+def _write(drawn: Drawn, places: Integers, x: Array, y: Array, eta: Array, bound: Array) -> None:
+    """Put rows to their places."""
+    drawn.x[:, places] = x.T
+    drawn.y[places], drawn.eta[places], drawn.bound[places] = y, eta, bound
 
 
 @dataclass(frozen=True, eq=False)
-class _Filling:
-    """A task that writes drawn rows to the places where they are wanted: each place is written by one block."""
+class GroupLots:
+    """A task: so many drawn rows of each part, for several chains."""
 
     bounds: GroupBounds
     layout: _Layout
     by_block: Array  # sums of the weighted bounds of each part
-    wanted: tuple[_Wanted, ...]
+    counts: tuple[Integers, ...]  # (parts,) of each chain
     key: tuple[int, int]
 
     def looks(self, params: Array) -> int:
@@ -156,20 +160,17 @@ class _Filling:
         block = first // LENGTH
         parts = self.layout.of_blocks[arrays.block + block] + arrays.codes[first] - arrays.codes[block * LENGTH]
         stretch = _Stretch(arrays, self.bounds, first, np.append(first[1:], arrays.size) - 1, self.by_block[parts])
-        found: list[list[Integers]] = [[] for _ in self.wanted]
+        found: list[list[Integers]] = [[] for _ in self.counts]
         for number in range(arrays.blocks):
             rng = of_block(self.key, arrays.block + number)
             here = slice(*first.searchsorted([number * LENGTH, (number + 1) * LENGTH]))
-            for wanted, rows in zip(self.wanted, found, strict=True):
-                counts = wanted.begins[parts[here] + 1] - wanted.begins[parts[here]]
-                rows.append(stretch.find(here, counts, rng))
-        for wanted, rows in zip(self.wanted, found, strict=True):
-            places = wanted.order[wanted.begins[parts[0]] : wanted.begins[parts[-1] + 1]]
-            stretch.write(wanted.drawn, places, np.concatenate(rows))
-        return ()
+            for counts, rows in zip(self.counts, found, strict=True):
+                rows.append(stretch.find(here, counts[parts[here]], rng))
+        return tuple(part for rows in found for part in stretch.taken(np.concatenate(rows)))
 
-    def answer(self, parts: Parts, params: Array, rows: Rows) -> None:
-        """See `Task`."""
+    def answer(self, parts: Parts, params: Array, rows: Rows) -> list[Parts]:
+        """See `Task`: the rows of each chain, sorted by part."""
+        return [parts[4 * chain : 4 * chain + 4] for chain in range(len(self.counts))]
 
 
 class GroupUrn:
@@ -213,10 +214,13 @@ class GroupUrn:
 
     def _draw(self, key: tuple[int, int], chains: int) -> list[Drawn]:
         sizes, p = self._sizes(self.sweeps(chains)), self._rows.columns
-        rng = self._generator(key, 0)
-        wanted = tuple(self._wanted(Drawn.room(p, sizes), rng) for _ in range(chains))
-        self._rows.reduce(_Filling(self._bounds, self._layout, self._by_block, wanted, key))
-        return [one.drawn for one in wanted]
+        rng, drawn = self._generator(key, 0), [Drawn.room(p, sizes) for _ in range(chains)]
+        wanted = [self._wanted(one, rng) for one in drawn]
+        counts = tuple(np.diff(begins) for _, begins in wanted)
+        found = self._rows.reduce(GroupLots(self._bounds, self._layout, self._by_block, counts, key))
+        for one, (order, _), rows in zip(drawn, wanted, found, strict=True):
+            _write(one, order, *rows)
+        return drawn
 
     def _draw_group(self, drawn: Drawn, group: int, key: tuple[int, int], number: int) -> None:
         """Draw the rows of a group anew, and put them where those were that are used up."""
@@ -226,7 +230,8 @@ class GroupUrn:
             arrays, first, last = fetch(self._rows, *self._layout.rows(part, group))
             totals, ends = self._by_block[part : part + 1], (np.array([first]), np.array([last - 1]))
             stretch, places = _Stretch(arrays, self._bounds, *ends, totals), np.flatnonzero(parts == part)
-            stretch.write(drawn, begin + places, stretch.find(slice(None), np.array([places.size]), rng))
+            chosen = stretch.find(slice(None), np.array([places.size]), rng)
+            _write(drawn, begin + places, *stretch.taken(chosen))
             self._rows.count(self._bounds.looks * arrays.size)
         drawn.next[group] = begin
 
@@ -240,7 +245,7 @@ class GroupUrn:
         for g in np.flatnonzero(np.diff(begins) > 1).tolist():
             parts[starts[g] : starts[g + 1]] = self._parts(g, int(starts[g + 1] - starts[g]), rng)
         order = parts.argsort(kind="stable")
-        return _Wanted(drawn, order, parts[order].searchsorted(np.arange(begins[-1] + 1)))
+        return _Wanted(order, parts[order].searchsorted(np.arange(begins[-1] + 1)))
 
     def _parts(self, group: int, size: int, rng: np.random.Generator) -> Integers:
         """Parts of a group, drawn in proportion to their sums."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.learned import Learned
+from tallbayes.data.learned import Finite, Learned
 from tallbayes.data.parts import Part
 from tallbayes.data.tally import Where
 from tallbayes.families import Binomial, Family, Poisson
@@ -22,63 +22,51 @@ Array = NDArray[np.float64]
 WHAT = ("weights", "offset", "trials", "exposure")  # what may be given for each row
 
 
-class Building:
-    """Takes rows as they are in the data, and gives those of a model of some family.
+class Looked:
+    """What rows are like as they are in the data: outcomes, weights, and values that are not finite."""
 
-    A row with k successes among m trials becomes two: y=1 with weight k and y=0 with weight m - k.
-    """
-
-    def __init__(
-        self,
-        family: Family,
-        outcome: str,
-        columns: int,
-        rows: int,
-        group: str | None,
-        groups: int,
-        room: Room = ROOM,
-        file: IO[bytes] | None = None,
-    ) -> None:
-        most = 2 * rows if isinstance(family, Binomial) else rows
-        self._builder = builder(columns, most, group, groups, room, file)
-        self._check = family.checking(outcome)
-        self._lightest, self._some = (np.inf, ""), True  # the smallest weight and its row; whether any is positive
+    def __init__(self, family: Family, outcome: str) -> None:
+        self.check, self.finite = family.checking(outcome), Finite()
+        self.lightest, self.lightest_at = np.inf, ""  # the smallest weight and its row
+        self.weighted, self.some = False, False  # whether there are weights, and any that is positive
         self.ones = 0  # rows with an outcome other than zero
 
     def add(self, columns: Columns, where: Where, trials: Array | None = None) -> None:
-        """Take the next rows; a row with weight 0 says nothing, and its outcome may be anything."""
+        """See the next rows; a row with weight 0 says nothing, and its outcome may be anything."""
         y, weights = columns.y, columns.weights
         self.ones += int(np.count_nonzero(y))
         if weights is not None:
             self._weigh(weights, where)
         if weights is None or (weights > 0).all():
-            self._check.add(y, where, trials)
+            self.check.add(y, where, trials)
         else:
             heard = np.flatnonzero(weights > 0)
-            self._check.add(y[heard], lambda place: where(int(heard[place])), None if trials is None else trials[heard])
-        self._builder.add(columns if trials is None else _split(columns, trials))
+            self.check.add(y[heard], lambda place: where(int(heard[place])), None if trials is None else trials[heard])
 
     def _weigh(self, weights: Array, where: Where) -> None:
-        if self._lightest[0] == np.inf:
-            self._some = False
-        self._some = self._some or bool((weights > 0).any())
+        self.weighted, self.some = True, self.some or bool((weights > 0).any())
         lightest = int(weights.argmin())
-        if weights[lightest] < self._lightest[0]:
-            self._lightest = float(weights[lightest]), where(lightest)
+        if weights[lightest] < self.lightest:
+            self.lightest, self.lightest_at = float(weights[lightest]), where(lightest)
 
-    def finish(self) -> RowsAtHand:
-        """The rows; raise ValueError if weights or outcomes cannot be used."""
-        lightest, row = self._lightest
-        if lightest < 0 or not self._some:
+    def then(self, later: Looked) -> None:
+        """See what later rows are like."""
+        self.check.then(later.check)
+        self.finite.then(later.finite)
+        if later.lightest < self.lightest:
+            self.lightest, self.lightest_at = later.lightest, later.lightest_at
+        self.weighted, self.some = self.weighted or later.weighted, self.some or later.some
+        self.ones += later.ones
+
+    def finish(self, rows: int) -> None:
+        """Raise ValueError if something of so many rows cannot be used."""
+        self.finite.refuse(rows)
+        if self.weighted and (self.lightest < 0 or not self.some):
             raise ValueError(
-                f"weights must be positive or zero, and some positive; the smallest is {lightest:g} ({row})"
+                "weights must be positive or zero, and some positive; the smallest is "
+                f"{self.lightest:g} ({self.lightest_at})"
             )
-        self._check.finish()
-        return self._builder.finish()
-
-    def close(self) -> None:
-        """Let go of what was built so far."""
-        self._builder.close()
+        self.check.finish()
 
 
 def build(
@@ -89,22 +77,36 @@ def build(
     `given` are weights, offset, trials and exposure, where there are any: a column's name or an array. Rows go to the
     `file`, if there is one.
     """
-    formula = learned.formula
-    sizes = len(formula.coefficients), learned.rows
-    building = Building(family, formula.outcome, *sizes, formula.group, len(formula.group_levels), room, file)
+    formula, looked = learned.formula, Looked(family, learned.formula.outcome)
+    most = most_rows(family, learned.rows)
+    building = builder(len(formula.coefficients), most, formula.group, len(formula.group_levels), room, file)
     try:
-        for part, x, y, added, trials, codes in learned.designs():
-            weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
-            if exposure is not None:
-                assert isinstance(family, Poisson)
-                offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
-            if added is not None:
-                offset = added + (0.0 if offset is None else offset)
-            building.add(Columns(x, y, weights, offset, codes), part.where, others if trials is None else trials)
-        return building.finish(), building.ones
+        for columns in pieces(learned, family, given, looked):
+            building.add(columns)
+        looked.finish(learned.rows)
+        return building.finish(), looked.ones
     except BaseException:
         building.close()
         raise
+
+
+def most_rows(family: Family, rows: int) -> int:
+    """So many rows of the data may become: each with k successes among m trials becomes two."""
+    return 2 * rows if isinstance(family, Binomial) else rows
+
+
+def pieces(learned: Learned, family: Family, given: Mapping[str, Any], looked: Looked) -> Iterator[Columns]:
+    """The rows piece by piece, as a model of this family has them; they are `looked` at on the way."""
+    for part, x, y, added, trials, codes in learned.designs(looked.finite):
+        weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
+        if exposure is not None:
+            assert isinstance(family, Poisson)
+            offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
+        if added is not None:
+            offset = added + (0.0 if offset is None else offset)
+        columns, tried = Columns(x, y, weights, offset, codes), others if trials is None else trials
+        looked.add(columns, part.where, tried)
+        yield columns if tried is None else _split(columns, tried)
 
 
 def _numbers(part: Part, given: Any) -> Array | None:
@@ -115,7 +117,7 @@ def _numbers(part: Part, given: Any) -> Array | None:
 
 
 def _split(columns: Columns, trials: Array) -> Columns:
-    """Two rows for each: its successes, and its failures."""
+    """Two rows for each: y=1 with the weight of its successes, and y=0 with that of its failures."""
     counts = np.stack([columns.y, trials - columns.y], axis=1).ravel()
     weights = counts if columns.weights is None else counts * np.repeat(columns.weights, 2)
     twice = columns.take(np.repeat(np.arange(trials.size), 2))

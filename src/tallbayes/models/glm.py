@@ -20,7 +20,7 @@ from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models import collinear as dependence
-from tallbayes.models.building import Building
+from tallbayes.models.building import Looked
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
@@ -28,6 +28,7 @@ from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
+from tallbayes.rows.building import builder
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
@@ -192,8 +193,11 @@ class GLM:
             codes, levels = groups or (None, ())
             group = None if codes is None else "group"
             strata = {} if codes is None else {"group": codes}
-            building = Building(kind, "y", len(names), outcome.size, group, len(levels))
-            building.add(Columns(np.ascontiguousarray(x.T), outcome, own, added, strata), row)
+            looked, building = Looked(kind, "y"), builder(len(names), outcome.size, group, len(levels))
+            columns = Columns(np.ascontiguousarray(x.T), outcome, own, added, strata)
+            looked.add(columns, row)
+            looked.finish(outcome.size)
+            building.add(columns)
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
             self.prior = Prior.of(prior, self.coefficients, self.moments)

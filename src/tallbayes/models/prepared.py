@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.learned import Learned
-from tallbayes.data.learning import learn
+from tallbayes.data.learning import Asked, learn
 from tallbayes.data.missing import DROP
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.sources import open_source
@@ -50,12 +50,23 @@ class Wanted(NamedTuple):
     outcome: Any
     missing: str
 
+    @property
+    def asked(self) -> Asked:
+        """What has to be learned of the data besides the formula."""
+        binary, numeric = isinstance(self.family, Bernoulli), {name: what for what, name in self.columns.items()}
+        return Asked(self.outcome, binary, numeric, self.strata, self.missing, DROP)
+
 
 def prepare(
     parsed: Parsed, data: Any, wanted: Wanted, room: Room, cache: str | os.PathLike[str] | None = None
 ) -> Prepared:
     """Learn the formula and build the rows; with a `cache` folder, unless they are kept there from another time."""
     source = open_source(data)
+    if source.elsewhere is not None:
+        if cache is not None:
+            raise ValueError("cache= is for rows on this machine; with engine= they are with the workers")
+        prepared: Prepared = source.elsewhere.prepare(parsed, wanted, room)
+        return prepared
     if cache is None:
         learned = _learn(parsed, source, wanted)
         return _prepared(learned, *_build(learned, wanted, room))
@@ -89,17 +100,7 @@ def _placed(rows: DiskRows, room: Room) -> RowsAtHand:
 
 
 def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:
-    return learn(
-        parsed,
-        source,
-        wanted.outcome,
-        binary=isinstance(wanted.family, Bernoulli),
-        numeric={name: what for what, name in wanted.columns.items()},
-        strata=wanted.strata,
-        arrays=wanted.arrays,
-        missing=wanted.missing,
-        instead=DROP,
-    )
+    return learn(parsed, source, wanted.asked, wanted.arrays)
 
 
 def _build(learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None = None) -> tuple[RowsAtHand, int]:

@@ -74,7 +74,7 @@ class DiskRows(Door):
     @cached_property
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
-        ((task, params, parts),) = self._ask((OutcomeSums(), None))
+        ((task, params, parts),) = self.parts((OutcomeSums(), None))
         return cast(Outcomes, task.answer(parts, params, self))
 
     @property
@@ -91,13 +91,13 @@ class DiskRows(Door):
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
         if "outcomes" not in vars(self):
-            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
+            (own, params, parts), *asked = self.parts((OutcomeSums(), None), *questions)
             self.outcomes = own.answer(parts, params, self)
         else:
-            asked = self._ask(*questions)
+            asked = self.parts(*questions)
         return tuple(task.answer(parts, params, self) for task, params, parts in asked)
 
-    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
+    def parts(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
         """What all chunks say, in their order: one pass."""
         tasks = [task for task, _ in questions]
         given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]

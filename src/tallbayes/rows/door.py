@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
+from tallbayes.rows import threads
 from tallbayes.rows.protocol import Found, Task
 
 
@@ -17,6 +18,11 @@ class Door:
     def __init__(self) -> None:
         self.touched, self.passes = 0, 0
         self._counting = threading.Lock()
+
+    @property
+    def hands(self) -> int:
+        """See `RowsAtHand`."""
+        return threads.count()
 
     def count(self, rows: int, passes: int = 0) -> None:
         """See `Rows`; chains may ask from several threads."""

@@ -95,20 +95,28 @@ class Columns(NamedTuple):
 
 
 def pays(size: int, take: Callable[[Integers], Columns]) -> bool:
-    """Whether merging duplicates should pay, judged by some of so many rows: those of a few stretches.
+    """Whether merging duplicates should pay, judged by some of so many rows."""
+    return repeats(size, take(looked_at(size)))
+
+
+def looked_at(size: int) -> Integers:
+    """Some of so many rows, by which to judge: those of a few stretches, in ascending order."""
+    rng = np.random.default_rng(size)
+    if size <= PLACES * STEP:
+        return scattered(size, LOOK, rng)
+    stretches, places = scattered(size // STEP, PLACES, rng), scattered(PLACES * STEP, LOOK, rng)
+    return np.asarray(stretches[places // STEP] * STEP + places % STEP)
+
+
+def repeats(size: int, some: Columns) -> bool:
+    """Whether some rows repeat so often that merging duplicates should pay.
 
     It does if at least every second row goes, and what is left is of moderate size whatever the number of rows.
     """
-    rng = np.random.default_rng(size)
-    rows = scattered(size, LOOK, rng)
-    if size > PLACES * STEP:
-        stretches, places = scattered(size // STEP, PLACES, rng), scattered(PLACES * STEP, LOOK, rng)
-        rows = stretches[places // STEP] * STEP + places % STEP
-    some = take(rows)
     seen = some.hashes()
-    repeats = seen.size - np.unique(seen).size
+    again = seen.size - np.unique(seen).size
     # With d equally likely distinct rows a sample of m has about m^2 / 2d repeats, and there are no fewer of them.
-    return repeats > 0 and seen.size**2 / (2 * repeats) <= min(size, most_distinct(some))
+    return again > 0 and seen.size**2 / (2 * again) <= min(size, most_distinct(some))
 
 
 def most_distinct(like: Columns) -> int:

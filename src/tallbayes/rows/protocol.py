@@ -150,6 +150,10 @@ class RowsAtHand(Rows, Protocol):
     def resident(self) -> bool:
         """Whether they are in memory, where looking at a row here and there costs nothing."""
 
+    @property
+    def hands(self) -> int:
+        """How many may work on parts of them at a time."""
+
     def run(self, start: int, stop: int) -> Arrays:
         """The rows start..stop, which nobody else changes."""
 

@@ -77,3 +77,10 @@ def as_columns(arrays: Arrays, chosen: NDArray[np.intp]) -> Columns:
     weights = part.weights if arrays.weights.size else None
     offset = part.offset if arrays.offset.size else None
     return Columns(part.x, part.y, weights, offset, part.strata)
+
+
+def taken_from(store: Store, rows: NDArray[np.intp]) -> Iterator[Columns]:
+    """Some rows of a store, in ascending order."""
+    chunks = rows // CHUNK_ROWS
+    for chunk in np.unique(chunks).tolist():
+        yield as_columns(store.piece(chunk), rows[chunks == chunk] - chunk * CHUNK_ROWS)

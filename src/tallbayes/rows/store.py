@@ -136,6 +136,7 @@ class Store:
     palettes: tuple[Array, ...]  # of each column
     totals: Array  # (blocks, 2) sums of weights and of weighted outcomes
     content: NDArray[np.uint8]
+    block: int = 0  # the number of its first block, where it is a part of all rows
 
     @property
     def chunks(self) -> int:
@@ -188,4 +189,4 @@ class Store:
         strata = {name: read(column).astype(np.int64) for name, column in fields.strata.items()}
         codes = np.empty(0, np.int32) if fields.group is None else strata[fields.group].astype(np.int32)
         others = read(fields.y), read(fields.weights), read(fields.offset)
-        return Arrays(x, *others, strata, codes, fields.groups, start // LENGTH)
+        return Arrays(x, *others, strata, codes, fields.groups, self.block + start // LENGTH)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.duplicates import Columns, Merged, pays
 from tallbayes.rows.room import Room
-from tallbayes.rows.sorting import as_columns, sorted_by_group
-from tallbayes.rows.store import CHUNK_ROWS, Fields, Store
+from tallbayes.rows.sorting import as_columns, sorted_by_group, taken_from
+from tallbayes.rows.store import Fields, Store
 
 
 class DiskBuilder:
@@ -66,17 +65,10 @@ class DiskBuilder:
 
 def _merged(store: Store) -> Columns | None:
     """Duplicates merged into weighted rows, if a sample shows that it pays."""
-    if not pays(store.rows, lambda rows: Columns.joined(list(_taken(store, rows)))):
+    if not pays(store.rows, lambda rows: Columns.joined(list(taken_from(store, rows)))):
         return None
     merged = Merged(store.rows)
     for chunk in range(store.chunks):
         if not merged.add(as_columns(store.piece(chunk), np.arange(store.size(chunk)))):
             return None
     return merged.columns
-
-
-def _taken(store: Store, rows: NDArray[np.intp]) -> Iterator[Columns]:
-    """Some rows, in ascending order."""
-    chunks = rows // CHUNK_ROWS
-    for chunk in np.unique(chunks).tolist():
-        yield as_columns(store.piece(chunk), rows[chunks == chunk] - chunk * CHUNK_ROWS)

@@ -52,7 +52,7 @@ FEW_MOVED, SHARE_MOVED = 2_000, 0.01  # rows that flat directions may move for a
 OTHER_SHARE, OTHERS_SHARE = 0.1, 0.6  # of independent proposals for a further mode at least, and for all at most
 SHARE_OF_POOL = 16  # that a step may ask for: each pool is a pass
 USUAL_CHAINS = 4  # for which rows are drawn before one knows how many they are
-STEPS_AHEAD, SHARE_AHEAD = 2_000, 1 / 400  # a chain gets rows for so many steps, or such a share: a pass is dear
+STEPS_AHEAD, SHARE_AHEAD = 2_000, 1 / 100  # a chain gets rows for so many steps, or such a share: a pass is dear
 
 # What work costs, in units of one row and column of a pass (measured: about 0.14 ns).
 ROW = 14.0  # evaluating a row, besides its columns
