@@ -204,7 +204,7 @@ def test_options_reach_the_front_door(calls):
     given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
     given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
-    given += " --outcome 2 --missing drop --collinear drop --memory 2GB --cache designs"
+    given += " --outcome 2 --missing drop --collinear drop --memory 2GB --cache designs --engine tcp://a:1"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -226,6 +226,7 @@ def test_options_reach_the_front_door(calls):
             "collinear": "drop",
             "memory": "2GB",
             "cache": "designs",
+            "engine": "tcp://a:1",
             "progress": False,
         }
     ]

@@ -13,6 +13,7 @@ ROOMS = [
     "families",
     "rows",
     "models",
+    "engines",
     "sampling",
     "results",
     "groups",
@@ -21,6 +22,7 @@ ROOMS = [
     "fit",
     "paper",
     "cli",
+    "mpi",
     "__main__",
 ]
 

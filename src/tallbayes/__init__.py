@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tallbayes import plots
+from tallbayes import mpi, plots
 from tallbayes.data import datasets
 from tallbayes.data.scan import scan
 from tallbayes.families import Bernoulli, Binomial, Poisson
@@ -67,6 +67,7 @@ __all__ = [
     "find_mode",
     "fit",
     "load",
+    "mpi",
     "plots",
     "sample",
     "scan",

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases
+from tallbayes.engines.opening import on_engine
 from tallbayes.families import Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
@@ -48,6 +49,7 @@ def fit(
     collinear: str = "refuse",
     memory: int | str | None = None,
     cache: str | os.PathLike[str] | None = None,
+    engine: Any = None,
     progress: bool = True,
     **old: Any,
 ) -> Fit:
@@ -94,6 +96,9 @@ def fit(
         disk, where every method works on them, and gives the same draws.
     cache: a folder that keeps the rows as they are after the formula, so that the next fit with the same formula and
         files need not read the files again.
+    engine: who holds the rows, if not this machine: a Dask client, the address of a Dask scheduler such as
+        "tcp://10.0.0.1:8786", or the engine that `tb.mpi.run` gives. Paths are then read by the workers. A Dask frame
+        as data is with its own client. The draws are the same.
     progress: whether to show progress: of passes over the data that take long, and of the draws.
 
     >>> import numpy as np
@@ -112,17 +117,18 @@ def fit(
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
     given |= {"outcome": outcome, "missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
     phases = Phases()
-    with showing(progress):
-        with phases("design"):
-            parsed, data = parse_for(formula, data, family, weights, offset)
-        if parsed.group is not None:
-            model: GLM = Hierarchical(parsed, data, family, prior, group_prior, **given)
-        elif group_prior is not None:
-            raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
-        else:
-            model = GLM(parsed, data, family, prior, **given)
-    model.seconds["design"] += phases.seconds["design"]
-    return answer(model, method, request)
+    with on_engine(engine, data) as rows:
+        with showing(progress):
+            with phases("design"):
+                parsed, rows = parse_for(formula, rows, family, weights, offset)
+            if parsed.group is not None:
+                model: GLM = Hierarchical(parsed, rows, family, prior, group_prior, **given)
+            elif group_prior is not None:
+                raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
+            else:
+                model = GLM(parsed, rows, family, prior, **given)
+        model.seconds["design"] += phases.seconds["design"]
+        return answer(model, method, request)
 
 
 def _refuse_old(given: dict[str, Any]) -> None:

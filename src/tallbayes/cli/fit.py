@@ -55,6 +55,7 @@ METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
 MEMORY_HELP = "What the rows may take of memory, such as 2GB; others go to disk.  [default: half of what is free]"
+ENGINE_HELP = "Have the data read, and the rows held, by the workers of this Dask scheduler (tcp://host:8786)."
 CACHE_HELP = "Keep the rows there as the formula has made them, and find them again the next time."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
@@ -90,6 +91,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")
 @click.option("--memory", metavar="SIZE", help=MEMORY_HELP)
+@click.option("--engine", metavar="ADDRESS", help=ENGINE_HELP)
 @click.option("--cache", type=click.Path(file_okay=False), metavar="FOLDER", help=CACHE_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -133,6 +135,7 @@ def fit_command(
     from tallbayes.models.cautions import SeparationWarning, TailWarning
 
     method = _method(options.pop("method"), {name: options.pop(name) for name in METHOD_OPTIONS})
+    options["engine"] = options["engine"] or click.get_current_context().obj  # that of `tallbayes.mpi`
 
     with warnings.catch_warnings():
         for kind in (SeparationWarning, TailWarning):

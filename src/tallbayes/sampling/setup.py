@@ -18,7 +18,6 @@ from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import CONVERGED, NEARBY, Mode, find_mode
 from tallbayes.models.model import Model
-from tallbayes.rows import threads
 from tallbayes.rows.sharding import Shard, deal
 from tallbayes.sampling import thinned_setup
 from tallbayes.sampling.auto import choose
@@ -182,7 +181,7 @@ def divide(
         rng = np.random.default_rng(dealing)
         dealt = deal(model.rows, how.shards, sharding, rng) if others else [Shard(model.rows)]
     own = [model.part(one.rows, 1 / len(dealt), one.groups) for one in dealt] if others else [model]
-    workers = how.workers or threads.count()
+    workers = how.workers or model.rows.hands
     with phases("mode"):
         each = (root, *others)
         kernels = on_each(len(own), lambda shard: how.inner.kernel(own[shard], each[shard]), workers)

@@ -1,0 +1,69 @@
+"""From what a user gives as `engine=` to data that its workers read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tallbayes.engines.dask_frames import InDask, is_dask_frame
+from tallbayes.engines.preparing import remote, source_of
+
+
+@contextmanager
+def on_engine(engine: Any, data: Any) -> Iterator[Any]:
+    """The data as its workers have them: those of an engine, a Dask client, or the address of a Dask scheduler.
+
+    Without an engine, a frame of Dask is with the client that Dask uses; other data stay as they are.
+
+    >>> with on_engine(None, "loans.csv") as data:
+    ...     data
+    'loans.csv'
+    """
+    if engine is None and not is_dask_frame(data):
+        yield data
+        return
+    if engine is not None and hasattr(engine, "ask"):
+        if is_dask_frame(data):
+            raise ValueError("a Dask frame needs Dask's workers; give engine= a Dask client, or the frame as files")
+        yield remote(engine, data)
+        return
+    from_dask = _dask()
+    given = engine
+    if engine is None:
+        try:
+            engine = from_dask.get_client()
+        except ValueError:
+            raise ValueError(
+                "data is a Dask frame, but there is no Dask client: make one, client = distributed.Client(...)"
+            ) from None
+    elif isinstance(engine, str):
+        try:
+            engine = from_dask.Client(engine, timeout=10)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"no Dask scheduler answers at {given!r}: {error}") from error
+    if not isinstance(engine, from_dask.Client):
+        raise ValueError(
+            "engine= takes a Dask client, the address of a Dask scheduler such as 'tcp://10.0.0.1:8786', or the engine "
+            f"of tb.mpi.run, not {type(given).__name__}"
+        )
+    from tallbayes.engines.on_dask import DaskEngine
+
+    try:
+        own = DaskEngine(engine)
+        if is_dask_frame(data):
+            frame = InDask(own, data)
+            yield source_of(frame.names, None, frame)
+        else:
+            yield remote(own, data)
+    finally:
+        if isinstance(given, str):
+            engine.close()
+
+
+def _dask() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise ValueError("engine= needs Dask; install it: pip install 'tallbayes[dask]'") from error
+    return distributed

@@ -1,0 +1,181 @@
+"""Rows on many machines: each part is asked where it is, and what the blocks answer is joined in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Concatenate, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.data.progress import passing
+from tallbayes.engines.engine import Engine, Handle
+from tallbayes.rows.arrays import Arrays, Outcomes, vectors
+from tallbayes.rows.building import fits
+from tallbayes.rows.door import Door, kept
+from tallbayes.rows.memory import NOTHING, MemoryRows
+from tallbayes.rows.passes import in_order
+from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
+from tallbayes.rows.room import Room, in_words
+from tallbayes.rows.store import Fields
+from tallbayes.rows.subsample import Subsample
+from tallbayes.rows.tasks import OutcomeSums
+from tallbayes.rows.urn import Urn
+
+Array = NDArray[np.float64]
+
+
+class EngineRows(Door):
+    """Parts of the rows, each a run of whole blocks that some worker keeps."""
+
+    resident = False
+
+    def __init__(
+        self, engine: Engine, parts: Sequence[Handle], sizes: Sequence[int], fields: Fields, totals: Array, room: Room
+    ) -> None:
+        super().__init__()
+        self.engine, self._parts, self._sizes, self._fields = engine, list(parts), list(sizes), fields
+        self._totals, self._room = totals, room
+        self._columns: list[int] | None = None  # all of the design
+
+    @property
+    def hands(self) -> int:
+        """See `RowsAtHand`."""
+        return self.engine.workers
+
+    @property
+    def size(self) -> int:
+        """See `Rows`."""
+        return sum(self._sizes)
+
+    @property
+    def columns(self) -> int:
+        """See `Rows`."""
+        return len(self._fields.x) if self._columns is None else len(self._columns)
+
+    @property
+    def groups(self) -> int:
+        """See `Rows`."""
+        return self._fields.groups
+
+    @property
+    def width(self) -> int:
+        """See `Rows`."""
+        return self.columns + (self.groups + 1 if self.groups else 0)
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """See `Rows`."""
+        return tuple(self._fields.strata)
+
+    @property
+    def total_weight(self) -> float:
+        """See `Rows`."""
+        return float(in_order(self._totals)[0])
+
+    @property
+    def mean_outcome(self) -> float:
+        """See `Rows`."""
+        weight, total = in_order(self._totals).tolist()
+        return float(total / weight)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """See `Rows`."""
+        ((task, params, parts),) = self._ask((OutcomeSums(), None))
+        return cast(Outcomes, task.answer(parts, params, self))
+
+    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
+        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
+        if "outcomes" not in vars(self):
+            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
+            self.outcomes = own.answer(parts, params, self)
+        else:
+            asked = self._ask(*questions)
+        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
+
+    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Any]]:
+        """What all blocks say, in their order: one round."""
+        tasks = [task for task, _ in questions]
+        params = [NOTHING if given is None else vectors(given, self.width) for _, given in questions]
+        asked = [(task, None if given is None else own) for (task, given), own in zip(questions, params, strict=True)]
+        with passing("pass over all rows", self.size) as done:
+            said = self.engine.ask("reduce", self._parts, (asked, self._columns))
+            done(self.size)
+        self.count(self.size * sum(task.looks(own) for task, own in zip(tasks, params, strict=True)), 1)
+        found = []
+        for number, (task, own) in enumerate(zip(tasks, params, strict=True)):
+            each = [answers[number] for answers in said if answers[number] is not None]
+            found.append((task, own, tuple(np.concatenate(part) for part in zip(*each, strict=True))))
+        return found
+
+    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
+        """See `Rows`."""
+        return Urn(self, measure, theta, expected, seen, seed, ahead)
+
+    def sample(
+        self,
+        size: int | Mapping[int, int],
+        rng: np.random.Generator,
+        by: str | None = None,
+        measure: Measure | None = None,
+        cases: bool = False,
+    ) -> MemoryRows:
+        """See `Rows`."""
+        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
+
+    def run(self, start: int, stop: int) -> Arrays:
+        """See `RowsAtHand`: those parts are asked that have such rows."""
+        ends = np.cumsum(self._sizes)
+        parts = [
+            part for part, end, size in zip(self._parts, ends, self._sizes, strict=True) if end - size < stop > 0 < end
+        ]
+        found = [one for one in self.engine.ask("run", parts, (start, stop, self._columns)) if one is not None]
+        return _joined(found, self.strata, self.groups, found[0].block)
+
+    @cached_property
+    def _at_hand(self) -> MemoryRows:
+        """All rows on the driver, if there is room for them."""
+        if not fits(self.columns, self.size, self._room):
+            raise ValueError(
+                f"this way of sampling needs any row at any time, and the {self.size:,} rows on the workers do not fit "
+                f"into {in_words(self._room.memory)} here; use method='auto' or 'thinned', which need passes only, or "
+                "give more memory="
+            )
+        found = [one for one in self.engine.ask("run", self._parts, (0, self.size, self._columns)) if one is not None]
+        rows = MemoryRows.of(_joined(found, self.strata, self.groups, 0))
+        rows.count = self.count  # type: ignore[method-assign]
+        return rows
+
+    def keep(
+        self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
+    ) -> Found:
+        """See `RowsAtHand`."""
+        return make(self._at_hand.arrays, self.count, *given, **named)
+
+    def parted(self, parts: int, split: Split) -> list[EngineRows]:
+        """See `RowsAtHand`: each part is with one worker."""
+        owner = cast(Any, split).__self__
+        asked = [(owner, cast(Any, split).__name__, parts, self._columns) for _ in self._parts]
+        handles = self.engine.exchange("deal", self._parts, asked, "shard", [(Room(self._room.memory),)] * parts)
+        facts = self.engine.ask("facts", handles, (np.empty(0, np.intp),))
+        self.count(self.size, 1)
+        return [
+            EngineRows(self.engine, [handle], [fact.rows], fact.fields, fact.totals, self._room)
+            for handle, fact in zip(handles, facts, strict=True)
+        ]
+
+    def without(self, columns: Sequence[int]) -> EngineRows:
+        """See `RowsAtHand`."""
+        rows = EngineRows(self.engine, self._parts, self._sizes, self._fields, self._totals, self._room)
+        places = self._columns or list(range(len(self._fields.x)))
+        rows._columns = [places[place] for place in kept(self.columns, columns)]
+        return rows
+
+
+def _joined(found: Sequence[Arrays], strata: Sequence[str], groups: int, block: int) -> Arrays:
+    """Arrays one below the other."""
+    parts = zip(*(arrays.parts(np.arange(arrays.size)) for arrays in found), strict=True)
+    return replace(Arrays.joined(tuple(np.concatenate(part) for part in parts), strata, groups), block=block)

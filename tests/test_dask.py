@@ -1,0 +1,187 @@
+"""Dask's workers, real processes on loopback: the same draws, also when they die."""
+
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallbayes as tb
+from tallbayes.data import pieces
+from tallbayes.engines.engine import Local
+from tallbayes.engines.on_dask import DaskEngine
+from tallbayes.rows.passes import LENGTH
+
+distributed = pytest.importorskip("distributed")
+
+ROWS = 100_000
+QUICK = {"draws": 100, "chains": 2, "seed": 1, "progress": False}
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pieces():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", 2 * LENGTH)
+        yield
+
+
+class Cluster:
+    """A scheduler, and workers that are processes of their own: one that is killed is gone."""
+
+    def __init__(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its ports and files
+            self.scheduler = distributed.LocalCluster(
+                n_workers=0, dashboard_address=None, host="127.0.0.1", silence_logs=50
+            )
+        self.address, self.processes = self.scheduler.scheduler_address, []
+
+    def scale(self, workers):
+        """Have at least so many."""
+        self.processes = [process for process in self.processes if process.poll() is None]
+        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--death-timeout", "60"]
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, *options]
+        while len(self.processes) < workers:
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            self.processes.append(subprocess.Popen(command, **quiet))
+
+    def kill(self):
+        self.processes.pop(0).kill()
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait(timeout=30)
+        self.scheduler.close()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    found = Cluster()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(cluster):
+    cluster.scale(2)
+    with distributed.Client(cluster.address) as found:
+        found.wait_for_workers(2, timeout=60)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(1)
+    found = pd.DataFrame({"x": rng.normal(size=ROWS), "size": rng.choice(["small", "large"], ROWS)})
+    found["bank"] = rng.integers(0, 50, ROWS)
+    found["y"] = (rng.random(ROWS) < 1 / (1 + np.exp(2 - found["x"]))).astype(int)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(frame, tmp_path_factory):
+    place = tmp_path_factory.mktemp("loans")
+    for number, part in enumerate(np.array_split(np.arange(ROWS), 5)):
+        frame.iloc[part].to_parquet(place / f"{number}.parquet", index=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def reference(folder):
+    return tb.fit("y ~ x + size", folder, **QUICK)
+
+
+def assert_same(fit, reference):
+    np.testing.assert_array_equal(fit.draws, reference.draws)
+
+
+def test_the_same_draws(client, folder, frame, reference):
+    for data in (folder, frame):
+        assert_same(tb.fit("y ~ x + size", data, engine=client, **QUICK), reference)
+    assert_same(tb.fit("y ~ x + size", folder, engine=client.scheduler.address, **QUICK), reference)
+    assert client.status == "running"  # it is the user's
+
+
+def test_dask_frames(client, folder, reference):
+    import dask.dataframe
+
+    frame = dask.dataframe.read_parquet(folder)
+    assert_same(tb.fit("y ~ x + size", frame, **QUICK), reference)
+    assert_same(tb.fit("y ~ x + size", frame.repartition(npartitions=2), engine=client, **QUICK), reference)
+
+
+def test_groups_and_shards(client, folder):
+    for formula, options in (("y ~ x + (1 | bank)", {}), ("y ~ x", {"method": tb.Consensus(2)})):
+        few = QUICK | {"draws": 20} | options
+        one, other = (tb.fit(formula, folder, engine=engine, **few) for engine in (client, Local(1)))
+        assert_same(one, other)
+
+
+def test_four_workers_and_a_worker_without_rows(cluster, client, folder, frame, reference):
+    cluster.scale(4)
+    client.wait_for_workers(4, timeout=60)
+    assert_same(tb.fit("y ~ x + size", folder, engine=client, **QUICK), reference)
+    few = frame[:2_000]
+    assert_same(tb.fit("y ~ x", few, engine=client, **QUICK), tb.fit("y ~ x", few, **QUICK))
+
+
+class Deadly(DaskEngine):
+    """Kills a worker while it is asked for the n-th time."""
+
+    def __init__(self, client, cluster, deadly):
+        super().__init__(client)
+        self.cluster, self.deadly = cluster, deadly
+
+    def results(self, futures):
+        if self.rounds == self.deadly:
+            self.deadly = None
+            self.cluster.kill()
+        return super().results(futures)
+
+
+@pytest.mark.parametrize("phase", range(7))
+def test_a_worker_dies(phase, client, cluster, folder, reference):
+    """In each phase: listing, reading, building, the first pass, the mode, bounds and pool, calibration."""
+    engine = Deadly(client, cluster, phase)
+    assert_same(tb.fit("y ~ x + size", folder, engine=engine, **QUICK), reference)
+    assert engine.deadly is None
+
+
+def test_a_slow_worker(client, folder, reference):
+    busy = client.submit(time.sleep, 3, pure=False)  # some worker does nothing else meanwhile
+    assert_same(tb.fit("y ~ x + size", folder, engine=client, **QUICK), reference)
+    busy.result(timeout=30)
+
+
+def test_an_error_of_a_worker(client, folder, frame, tmp_path):
+    frame[:50_000].to_parquet(tmp_path / "a.parquet")
+    frame[50_000:].assign(x=frame["x"].where(frame.index != 60_007)).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"column 'x' has 1 missing value \(first at row 10007 of .*b.parquet"):
+        tb.fit("y ~ x", tmp_path, engine=client, **QUICK)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        tb.fit("y ~ x", tmp_path / "c.parquet", engine=client, **QUICK)
+
+
+def test_no_worker_is_left(folder):
+    empty = Cluster()
+    with (
+        distributed.Client(empty.address) as client,
+        pytest.raises(RuntimeError, match="the Dask cluster has had no worker for 1 seconds"),
+    ):
+        tb.fit("y ~ x", folder, engine=DaskEngine(client, patience=1.0), **QUICK)
+    empty.close()
+
+
+def test_a_client_is_needed(folder):
+    import dask.dataframe
+
+    with pytest.raises(ValueError, match="data is a Dask frame, but there is no Dask client"):
+        tb.fit("y ~ x", dask.dataframe.read_parquet(folder), **QUICK)
+    with pytest.raises(ValueError, match="a Dask frame needs Dask's workers"):
+        tb.fit("y ~ x", dask.dataframe.read_parquet(folder), engine=Local(1), **QUICK)
