@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Concatenate, cast
@@ -12,25 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.progress import passing
 from tallbayes.engines.engine import Engine, Handle
-from tallbayes.rows.arrays import Arrays, Outcomes, vectors
+from tallbayes.rows.arrays import Arrays, vectors
 from tallbayes.rows.building import fits
-from tallbayes.rows.door import Door, kept
+from tallbayes.rows.door import kept
+from tallbayes.rows.in_parts import InParts
 from tallbayes.rows.memory import NOTHING, MemoryRows
-from tallbayes.rows.passes import in_order
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
+from tallbayes.rows.protocol import Count, Found, Given, Split, Task
 from tallbayes.rows.room import Room, in_words
 from tallbayes.rows.store import Fields
-from tallbayes.rows.subsample import Subsample
-from tallbayes.rows.tasks import OutcomeSums
-from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
 
 
-class EngineRows(Door):
+class EngineRows(InParts):
     """Parts of the rows, each a run of whole blocks that some worker keeps."""
-
-    resident = False
 
     def __init__(
         self, engine: Engine, parts: Sequence[Handle], sizes: Sequence[int], fields: Fields, totals: Array, room: Room
@@ -51,53 +46,22 @@ class EngineRows(Door):
         return sum(self._sizes)
 
     @property
+    def fields(self) -> Fields:
+        """See `InParts`."""
+        return self._fields
+
+    @property
+    def totals(self) -> Array:
+        """See `InParts`."""
+        return self._totals
+
+    @property
     def columns(self) -> int:
         """See `Rows`."""
         return len(self._fields.x) if self._columns is None else len(self._columns)
 
-    @property
-    def groups(self) -> int:
-        """See `Rows`."""
-        return self._fields.groups
-
-    @property
-    def width(self) -> int:
-        """See `Rows`."""
-        return self.columns + (self.groups + 1 if self.groups else 0)
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """See `Rows`."""
-        return tuple(self._fields.strata)
-
-    @property
-    def total_weight(self) -> float:
-        """See `Rows`."""
-        return float(in_order(self._totals)[0])
-
-    @property
-    def mean_outcome(self) -> float:
-        """See `Rows`."""
-        weight, total = in_order(self._totals).tolist()
-        return float(total / weight)
-
-    @cached_property
-    def outcomes(self) -> Outcomes:
-        """See `Rows`."""
-        ((task, params, parts),) = self._ask((OutcomeSums(), None))
-        return cast(Outcomes, task.answer(parts, params, self))
-
-    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
-        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
-        if "outcomes" not in vars(self):
-            (own, params, parts), *asked = self._ask((OutcomeSums(), None), *questions)
-            self.outcomes = own.answer(parts, params, self)
-        else:
-            asked = self._ask(*questions)
-        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
-
-    def _ask(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Any]]:
-        """What all blocks say, in their order: one round."""
+    def parts(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Any]]:
+        """See `InParts`: one round."""
         tasks = [task for task, _ in questions]
         params = [NOTHING if given is None else vectors(given, self.width) for _, given in questions]
         asked = [(task, None if given is None else own) for (task, given), own in zip(questions, params, strict=True)]
@@ -110,21 +74,6 @@ class EngineRows(Door):
             each = [answers[number] for answers in said if answers[number] is not None]
             found.append((task, own, tuple(np.concatenate(part) for part in zip(*each, strict=True))))
         return found
-
-    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
-        """See `Rows`."""
-        return Urn(self, measure, theta, expected, seen, seed, ahead)
-
-    def sample(
-        self,
-        size: int | Mapping[int, int],
-        rng: np.random.Generator,
-        by: str | None = None,
-        measure: Measure | None = None,
-        cases: bool = False,
-    ) -> MemoryRows:
-        """See `Rows`."""
-        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
     def run(self, start: int, stop: int) -> Arrays:
         """See `RowsAtHand`: those parts are asked that have such rows."""

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Concatenate, cast
+from typing import Any, Concatenate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.progress import passing
-from tallbayes.rows.arrays import NONE, Arrays, Outcomes, vectors
-from tallbayes.rows.door import Door, kept
+from tallbayes.rows.arrays import NONE, Arrays, vectors
+from tallbayes.rows.door import kept
+from tallbayes.rows.in_parts import InParts
 from tallbayes.rows.memory import NOTHING, MemoryRows
 from tallbayes.rows.parting import part_stores
-from tallbayes.rows.passes import in_order
-from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Sums, Task
+from tallbayes.rows.protocol import Count, Found, Given, Split, Sums, Task
 from tallbayes.rows.room import Room
-from tallbayes.rows.store import CHUNK_ROWS, Store
-from tallbayes.rows.subsample import Subsample
-from tallbayes.rows.tasks import OutcomeSums, Parts
+from tallbayes.rows.store import CHUNK_ROWS, Fields, Store
+from tallbayes.rows.tasks import Parts
 from tallbayes.rows.threads import in_turns
-from tallbayes.rows.urn import Urn
 
 Array = NDArray[np.float64]
 
 RUNS = 32  # of chunks that a thread goes through at a time, at least where there are so many chunks
 
 
-class DiskRows(Door):
+class DiskRows(InParts):
     """Rows in a store: decoded a chunk at a time, and what tasks say of the chunks is joined in their order."""
-
-    resident = False
 
     def __init__(self, store: Store, room: Room) -> None:
         super().__init__()
@@ -52,67 +48,32 @@ class DiskRows(Door):
         return self.store.rows
 
     @property
-    def columns(self) -> int:
-        """See `Rows`."""
-        return len(self.store.fields.x)
+    def fields(self) -> Fields:
+        """See `InParts`."""
+        return self.store.fields
 
     @property
-    def groups(self) -> int:
-        """See `Rows`."""
-        return self.store.fields.groups
-
-    @property
-    def width(self) -> int:
-        """See `Rows`."""
-        return self.columns + (self.groups + 1 if self.groups else 0)
-
-    @property
-    def strata(self) -> tuple[str, ...]:
-        """See `Rows`."""
-        return tuple(self.store.fields.strata)
-
-    @cached_property
-    def outcomes(self) -> Outcomes:
-        """See `Rows`."""
-        ((task, params, parts),) = self.parts((OutcomeSums(), None))
-        return cast(Outcomes, task.answer(parts, params, self))
-
-    @property
-    def total_weight(self) -> float:
-        """See `Rows`."""
-        return float(in_order(self.store.totals)[0])
-
-    @property
-    def mean_outcome(self) -> float:
-        """See `Rows`."""
-        weight, total = in_order(self.store.totals).tolist()
-        return float(total / weight)
-
-    def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
-        """See `Rows`; the outcomes' part of the log-likelihood, which most tasks need, comes with the first pass."""
-        if "outcomes" not in vars(self):
-            (own, params, parts), *asked = self.parts((OutcomeSums(), None), *questions)
-            self.outcomes = own.answer(parts, params, self)
-        else:
-            asked = self.parts(*questions)
-        return tuple(task.answer(parts, params, self) for task, params, parts in asked)
+    def totals(self) -> Array:
+        """See `InParts`."""
+        return self.store.totals
 
     def parts(self, *questions: tuple[Task[Any], ArrayLike | None]) -> list[tuple[Task[Any], Array, Parts]]:
-        """What all chunks say, in their order: one pass."""
+        """See `InParts`."""
         tasks = [task for task, _ in questions]
         given = [NOTHING if params is None else vectors(params, self.width) for _, params in questions]
         chunks = self.store.chunks
         at_a_time = max(1, chunks // RUNS)
         runs = -(-chunks // at_a_time)
         said: list[list[list[Parts]]] = [[[] for _ in range(runs)] for _ in tasks]
+        sums = [isinstance(task, Sums) for task in tasks]
         with passing("pass over all rows", self.size) as done:
 
             def look(run: int) -> None:
                 for chunk in range(run * at_a_time, min(chunks, (run + 1) * at_a_time)):
                     arrays = self._piece(chunk)
-                    for task, params, parts in zip(tasks, given, said, strict=True):
+                    for task, params, parts, adds_up in zip(tasks, given, said, sums, strict=True):
                         parts[run].append(task.over(arrays, params))
-                        if isinstance(task, Sums):
+                        if adds_up:
                             parts[run] = [tuple(sum(each) for each in zip(*parts[run], strict=True))]
                     done(arrays.size)
 
@@ -130,21 +91,6 @@ class DiskRows(Door):
     def run(self, start: int, stop: int) -> Arrays:
         """See `RowsAtHand`."""
         return self.store.run(start, stop)
-
-    def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
-        """See `Rows`."""
-        return Urn(self, measure, theta, expected, seen, seed, ahead)
-
-    def sample(
-        self,
-        size: int | Mapping[int, int],
-        rng: np.random.Generator,
-        by: str | None = None,
-        measure: Measure | None = None,
-        cases: bool = False,
-    ) -> MemoryRows:
-        """See `Rows`."""
-        return MemoryRows.of(self.reduce(Subsample(size, int(rng.integers(2**63)), by, measure, cases)))
 
     def keep(
         self, make: Callable[Concatenate[Arrays, Count, Given], Found], *given: Given.args, **named: Given.kwargs
