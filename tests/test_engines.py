@@ -79,6 +79,8 @@ def test_the_same_draws_from_everywhere(source, places, frame, reference):
     assert fit.stats["rows"] == ROWS
     assert fit.stats["exact"]
     assert fit.stats["told"] == reference.stats["told"]
+    assert (fit.stats["engine"], fit.stats["workers"]) == ("local", 3)
+    assert "engine" not in reference.stats
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
@@ -152,6 +154,7 @@ def test_rows_answer_as_those_in_memory(models):
         one, other = memory.rows.run(start, stop), rows.run(start, stop)
         np.testing.assert_array_equal(one.x, other.x)
         np.testing.assert_array_equal(one.y, other.y)
+    assert rows.run(5, 5).size == 0
     np.testing.assert_array_equal(rows.without([1]).run(0, 9).x, memory.rows.run(0, 9).x[[0, 2, 3]])
     assert rows.without([1]).without([0]).columns == 2
 
@@ -177,6 +180,27 @@ def test_rounds_and_bytes(models, places):
     parts, blocks = len(model.rows._parts), -(-ROWS // LENGTH)
     assert sent < parts * 1_000
     assert received < blocks * 8 * (1 + 4 + 16) + parts * 1_000
+
+
+def test_only_those_are_asked_that_have_the_rows(models, monkeypatch):
+    rows, asked = models[1].rows, []
+    right = rows.engine.ask
+    monkeypatch.setattr(rows.engine, "ask", lambda *given: asked.append(given[1]) or right(*given))
+    for start, stop, parts in ((0, 5, [0]), (ROWS - 5, ROWS, [-1]), (rows._sizes[0] - 1, rows._sizes[0] + 1, [0, 1])):
+        assert rows.run(start, stop).size == stop - start
+        assert asked.pop() == [rows._parts[number] for number in parts]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_fractional_weights_of_duplicates(frame, workers):
+    """Their sums do not depend on who has which rows."""
+    rng = np.random.default_rng(2)
+    data = frame[["size", "few", "y"]].assign(w=rng.random(ROWS))
+    one, other = (
+        tb.fit("y ~ size + few", data, weights="w", engine=engine, **QUICK) for engine in (None, Local(workers))
+    )
+    np.testing.assert_array_equal(one.draws, other.draws)
+    assert one.stats["distinct_rows"] == other.stats["distinct_rows"] == 18
 
 
 def test_few_rows_need_no_look(frame):
@@ -237,6 +261,18 @@ def test_what_cannot_be(options, message, places, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         tb.fit("y ~ x", places / "many", **QUICK | {"engine": Local(2)} | options)
+
+
+def test_too_many_levels(frame):
+    for levels, where in ((ROWS, "in 32,768 rows from row 32768 on"), (3_000, "")):
+        data = frame[["y"]].assign(name=[f"n{number % levels}" for number in range(ROWS)])
+        with pytest.raises(ValueError, match=rf"column 'name' is text with \d+ levels {where}"):
+            tb.fit("y ~ name", data, engine=Local(3), **QUICK)
+
+
+def test_an_outcome_that_cannot_travel(frame):
+    with pytest.raises(ValueError, match=r"outcome=Timestamp.* cannot be sent to workers; give a text or a number"):
+        tb.fit("y ~ x", frame, outcome=pd.Timestamp("2020-01-01"), engine=Local(2), **QUICK)
 
 
 def test_queries_are_refused(frame):

@@ -13,6 +13,7 @@ import tallbayes as tb
 from tallbayes.data import pieces, sample
 from tallbayes.data.formula import MAX_LEVELS, Formula
 from tallbayes.data.pieces import Source
+from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source
 from tallbayes.groups.model import Hierarchical
 from tallbayes.models.glm import GLM
@@ -450,3 +451,14 @@ def test_many_kinds_of_columns_in_pieces(monkeypatch):
     expected = GLM("y ~ days(x) + g", pd.DataFrame(some))
     for table in (some, pl.DataFrame(some), pl.LazyFrame(some), pa.table(some), pd.DataFrame(some).convert_dtypes()):
         assert_same(GLM("y ~ days(x) + g", table), expected)
+
+
+def test_a_piece_of_which_the_sample_takes_no_row():
+    """After the sample was cut to its size, a short piece may have no row below the bound."""
+    sample = Sample(most=2)
+    for start in range(0, 200, 5):
+        sample.add(Rows(np.arange(start, start + 5), {"x": np.arange(5.0)}))
+    sample.add(Rows(np.arange(200, 201), {"x": np.arange(1.0)}))
+    found = sample.rows()
+    assert sum(part.numbers.size for part in found) == 2
+    assert all(part.numbers.size for part in found)

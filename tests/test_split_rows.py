@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -57,6 +57,8 @@ class SplitRows:
 
     def reduce_all(self, *questions: Any) -> Any:
         return tuple(self.reduce(*question) for question in questions)
+
+    told: ClassVar[dict[str, Any]] = {}
 
     def draw(self, *given: Any) -> Urn:
         return Urn(self, *given)  # type: ignore[arg-type]

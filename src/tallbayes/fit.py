@@ -93,12 +93,12 @@ def fit(
     collinear: "refuse" columns of the design that are linear combinations of those before them, or "drop" them; the fit
         says which.
     memory: how much the rows may take, such as "2GB"; half of what is free, unless given. Rows that need more go to
-        disk, where every method works on them, and gives the same draws.
+        disk, where every method works on them, and gives the same draws (of group terms: the same posterior).
     cache: a folder that keeps the rows as they are after the formula, so that the next fit with the same formula and
         files need not read the files again.
     engine: who holds the rows, if not this machine: a Dask client, the address of a Dask scheduler such as
         "tcp://10.0.0.1:8786", or the engine that `tb.mpi.run` gives. Paths are then read by the workers. A Dask frame
-        as data is with its own client. The draws are the same.
+        as data is with its own client. The draws are those of one machine, of group terms those of rows on disk.
     progress: whether to show progress: of passes over the data that take long, and of the draws.
 
     >>> import numpy as np

@@ -105,9 +105,17 @@ class Learning:
 
     def look(self) -> None:
         """Go through the data."""
+        first = None
         for piece in _pieces(self.source, self.wanted, "looking at the data"):
-            self.refuse_many(f" in the first {piece.start:,} rows")
+            first = piece.start if first is None else first
+            self.refuse_many(
+                f" in {piece.start - first:,} rows from row {first} on"
+                if first
+                else f" in the first {piece.start:,} rows"
+            )
             self.add(piece)
+        if first:
+            self.refuse_many(f" in {self.gaps.rows:,} rows from row {first} on")
 
     def seen(self) -> Seen:
         """What the rows have shown."""
@@ -125,6 +133,7 @@ class Learning:
         if self.sample is not None and later.sample is not None:
             self.sample.then(later.sample)
         self.first = self.first or later.first
+        self.refuse_many(f" in the first {self.gaps.rows:,} rows")
 
     def finish(self, own: tuple[int, int] | None = None) -> Learned:
         """Put together what was found; `own` are the rows of the source and those kept, if it is a part of the data."""

@@ -46,11 +46,12 @@ class Sample:
     def add(self, rows: Rows) -> None:
         """Take what belongs to the sample so far."""
         hashes = _hashes(rows.numbers)
-        if (below := hashes <= self._bound).all():
-            self._parts.append((rows, hashes))
-        else:
-            self._parts.append((rows.take(below), hashes[below]))
-        self._count += self._parts[-1][1].size
+        if not (below := hashes <= self._bound).all():
+            rows, hashes = rows.take(below), hashes[below]
+        if not hashes.size:
+            return
+        self._parts.append((rows, hashes))
+        self._count += hashes.size
         if self._count > 2 * self.most:  # rarely, since fewer and fewer rows are taken
             self._prune()
 

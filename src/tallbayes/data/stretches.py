@@ -5,6 +5,7 @@ What has to be known of all files, their rows and types, is found in a survey, w
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -90,23 +91,40 @@ def _names(files: Sequence[Surveyed]) -> list[str]:
     return [file.name for file in files]
 
 
-def stretch(known: Survey, first: int, last: int) -> Source:
-    """The rows first..last, numbered as they are among all rows."""
-    chosen, start = list[tuple[int, int, int]](), 0  # the number of a file, and which of its rows
+class Stretch(NamedTuple):
+    """The rows first..last, and the files that have them: the number of each, what it is, and which of its rows."""
+
+    path: str
+    names: list[str]
+    schema: bytes
+    files: str  # a hash of the names of all of them
+    chosen: list[tuple[int, Surveyed, int, int]]
+    first: int
+    last: int
+
+
+def stretch(known: Survey, first: int, last: int) -> Stretch:
+    """Which files have the rows first..last."""
+    chosen, start = list[tuple[int, Surveyed, int, int]](), 0
     for number, file in enumerate(known.files):
         begin, end = max(first, start), min(last, start + file.rows)
         if begin < end:
-            chosen.append((number, begin - start, end - start))
+            chosen.append((number, file, begin - start, end - start))
         start += file.rows
+    return Stretch(known.path, known.names, known.schema, _hash(_names(known.files)), chosen, first, last)
+
+
+def open_stretch(known: Stretch) -> Source:
+    """Its rows, numbered as they are among all rows."""
     schema, files = _schema(known.schema), files_of(known.path)
-    if [file.name for file in files] != [file.name for file in known.files]:
+    if _hash([file.name for file in files]) != known.files:
         raise ValueError(f"the files of {known.path!r} are no longer those that they were; fit again")
 
     def batches(wanted: Sequence[str]) -> Iterator[Batch]:
-        types = {number: dict(_pairs(known.files[number].schema)) for number, _, _ in chosen}
-        parts = _parts(files, [number for number, _, _ in chosen], types)
-        for part, (number, begin, end) in zip(parts, chosen, strict=True):
-            was = part._replace(stamp=known.files[number].stamp)
+        types = {number: dict(_pairs(file.schema)) for number, file, _, _ in known.chosen}
+        parts = _parts(files, list(types), types)
+        for part, (_, file, begin, end) in zip(parts, known.chosen, strict=True):
+            was = part._replace(stamp=file.stamp)
             with was.unchanged():
                 for batch in part.contents.batches(wanted, begin):
                     rows = batch.slice(0, end - begin)
@@ -117,12 +135,16 @@ def stretch(known: Survey, first: int, last: int) -> Source:
             was.check()
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        return cut(batches(wanted), first)
+        return cut(batches(wanted), known.first)
 
     def load(wanted: Sequence[str]) -> dict[str, Any]:
         raise NotImplementedError("a stretch is read piece by piece")
 
-    return Source(known.names, last - first, False, load, pieces)
+    return Source(known.names, known.last - known.first, False, load, pieces)
+
+
+def _hash(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def _parts(files: Sequence[File], numbers: Sequence[int], types: dict[int, dict[str, Any]] | None = None) -> list[Part]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tallbayes.data.frames import names_and_dates
 from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
 from tallbayes.engines.engine import Handle
@@ -39,7 +40,7 @@ class InDask(Elsewhere):
 
     def dates(self) -> list[str]:
         """See `Elsewhere`."""
-        return [name for name, kind in zip(self.names, self.frame.dtypes, strict=True) if str(kind).startswith("date")]
+        return list(names_and_dates(self.frame._meta)[2])
 
     def stretches(self, wanted: Sequence[str]) -> list[Handle]:
         """See `Elsewhere`: each run is made of rows of one part of the frame or several."""

@@ -20,6 +20,7 @@ Handle = NewType("Handle", object)  # of a part
 class Engine(Protocol):
     """Workers, and how to ask them."""
 
+    name: str
     rounds: int  # so far
     sent: int  # bytes of messages to workers so far
     received: int  # and of their answers

@@ -19,7 +19,7 @@ from tallbayes.engines.wire import Message
 from tallbayes.rows import threads
 
 LOOK = 0.5  # seconds between looks at whether there are workers
-PATIENCE = 60.0  # seconds without any worker, or with nothing done by those that there are not
+PATIENCE = 60.0  # seconds without any worker
 
 
 class DaskEngine(Counted):
@@ -74,7 +74,8 @@ class DaskEngine(Counted):
 
     def results(self, futures: list[Any]) -> list[Any]:
         """What tasks gave, in order; an error of one of them is raised, and the others are not waited for."""
-        from distributed import wait
+        from distributed import CancelledError, wait
+        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
 
         waiting, since = set(futures), time.monotonic()
@@ -95,6 +96,10 @@ class DaskEngine(Counted):
                     )
             found: list[Any] = self.client.gather(futures)
             return found
+        except (CancelledError, CommClosedError) as error:
+            raise RuntimeError(
+                f"the Dask scheduler is gone, and with it the rows; start a cluster and fit again ({error})"
+            ) from error
         except KilledWorker as error:
             raise RuntimeError(
                 "several workers of the Dask cluster died at the same task: they may have too little memory; "

@@ -24,15 +24,16 @@ from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
 from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
-from tallbayes.data.stretches import Surveyed, surveyed
+from tallbayes.data.stretches import Surveyed, stretch, surveyed
 from tallbayes.engines.engine import Engine, Handle
 from tallbayes.engines.rows import EngineRows
+from tallbayes.engines.wire import pack
 from tallbayes.engines.work import Facts, Job, written
 from tallbayes.models.building import Looked, most_rows
 from tallbayes.models.prepared import Prepared, Wanted
 from tallbayes.rows.duplicates import Columns, Merged, looked_at, repeats
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.passes import LENGTH
+from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 from tallbayes.rows.store import Fields
@@ -90,6 +91,11 @@ class Elsewhere:
         learning = Learning(parsed, stub, wanted.asked, {})
         stretches = self.stretches(learning.wanted)
         job = Job(parsed.text, wanted.asked)
+        try:
+            pack(wanted.outcome)
+        except TypeError:
+            message = f"outcome={wanted.outcome!r} cannot be sent to workers; give a text or a number"
+            raise ValueError(message) from None
         with passing("looking at the data", None) as done:
             seen = self.engine.ask("look", stretches, (job,))
             done(sum(own.gaps.rows for own in seen))
@@ -154,7 +160,7 @@ class InFiles(Elsewhere):
         known = surveyed(self.path, self.columns, self.known or self._survey(wanted), wanted)
         if not known.rows:
             raise ValueError("the data has no rows")
-        return self.engine.place("files", [(known, *ends) for ends in self.cut(known.rows)])
+        return self.engine.place("files", [(stretch(known, *ends),) for ends in self.cut(known.rows)])
 
     def _survey(self, wanted: Sequence[str]) -> list[Surveyed]:
         """What the files are: each worker looks at some of them."""
@@ -250,8 +256,9 @@ def _exchanged(parts: Parts, group: str | None, groups: int, room: Room) -> list
 
 def _merged(parts: Parts) -> Columns | None:
     """Duplicates of all parts merged, if they are not too many."""
-    merged = Merged(parts.size)
-    for few, columns in parts.engine.ask("merge", parts.handles, (parts.size,)):
+    total = float(in_order(np.concatenate([fact.totals for fact in parts.facts]))[0])
+    merged = Merged(parts.size, total)
+    for few, columns in parts.engine.ask("merge", parts.handles, (parts.size, total)):
         if not few or (columns is not None and not merged.add(columns)):
             return None
     return merged.columns

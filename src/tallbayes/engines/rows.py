@@ -36,6 +36,13 @@ class EngineRows(InParts):
         self._columns: list[int] | None = None  # all of the design
 
     @property
+    def told(self) -> dict[str, Any]:
+        """See `Rows`."""
+        engine = self.engine
+        travelled = {"rounds": engine.rounds, "bytes_sent": engine.sent, "bytes_received": engine.received}
+        return {"engine": engine.name, "workers": engine.workers} | travelled
+
+    @property
     def hands(self) -> int:
         """See `RowsAtHand`."""
         return self.engine.workers
@@ -79,9 +86,11 @@ class EngineRows(InParts):
         """See `RowsAtHand`: those parts are asked that have such rows."""
         ends = np.cumsum(self._sizes)
         parts = [
-            part for part, end, size in zip(self._parts, ends, self._sizes, strict=True) if end - size < stop > 0 < end
+            part
+            for part, end, size in zip(self._parts, ends.tolist(), self._sizes, strict=True)
+            if size and (end - size < stop and start < end)
         ]
-        found = [one for one in self.engine.ask("run", parts, (start, stop, self._columns)) if one is not None]
+        found = self.engine.ask("run", parts or self._parts[:1], (start, stop, self._columns))
         return _joined(found, self.strata, self.groups, found[0].block)
 
     @cached_property
@@ -93,7 +102,8 @@ class EngineRows(InParts):
                 f"into {in_words(self._room.memory)} here; use method='auto' or 'thinned', which need passes only, or "
                 "give more memory="
             )
-        found = [one for one in self.engine.ask("run", self._parts, (0, self.size, self._columns)) if one is not None]
+        filled = [part for part, size in zip(self._parts, self._sizes, strict=True) if size]
+        found = self.engine.ask("run", filled, (0, self.size, self._columns))
         rows = MemoryRows.of(_joined(found, self.strata, self.groups, 0))
         rows.count = self.count  # type: ignore[method-assign]
         return rows
@@ -119,7 +129,7 @@ class EngineRows(InParts):
     def without(self, columns: Sequence[int]) -> EngineRows:
         """See `RowsAtHand`."""
         rows = EngineRows(self.engine, self._parts, self._sizes, self._fields, self._totals, self._room)
-        places = self._columns or list(range(len(self._fields.x)))
+        places = list(range(len(self._fields.x))) if self._columns is None else self._columns
         rows._columns = [places[place] for place in kept(self.columns, columns)]
         return rows
 

@@ -45,7 +45,7 @@ def pack(value: Any) -> Message:
 def unpack(message: Message | Sequence[Any]) -> Any:
     """Put a value together, with arrays of its own: compiled code wants those that it could write to."""
     text, arrays = message
-    return _put(json.loads(text), [array if array.flags.writeable else array.copy() for array in arrays])
+    return _put(json.loads(text), arrays)
 
 
 def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -133,7 +133,7 @@ _PLAIN: dict[str, Any] = {
     "int": lambda first, arrays: int(first),
     "float": lambda first, arrays: float.fromhex(first),
     "scalar": lambda first, arrays: _put(first, arrays)[()],
-    "array": lambda first, arrays: arrays[first],
+    "array": lambda first, arrays: arrays[first] if arrays[first].flags.writeable else arrays[first].copy(),
     "bytes": lambda first, arrays: bytes(arrays[first]),
     "range": lambda first, arrays: range(*first),
 }

@@ -14,7 +14,7 @@ from tallbayes.data.learning import Asked, Learning, Seen
 from tallbayes.data.parsed import parse
 from tallbayes.data.pieces import Batch, Source, conform, cut
 from tallbayes.data.stack import agreed
-from tallbayes.data.stretches import Survey, listing, stretch, survey
+from tallbayes.data.stretches import Stretch, listing, open_stretch, survey
 from tallbayes.engines.wire import Message, pack, unpack
 from tallbayes.families import Family
 from tallbayes.models.building import Looked, pieces
@@ -66,15 +66,13 @@ def asked(function: str, part: Any, message: Message) -> Message:
 
 @dataclass(frozen=True)
 class Files:
-    """Rows first..last of files."""
+    """A stretch of the rows of files."""
 
-    known: Survey
-    first: int
-    last: int
+    known: Stretch
 
     def source(self) -> Source:
         """Ready to be read."""
-        return stretch(self.known, self.first, self.last)
+        return open_stretch(self.known)
 
 
 @dataclass(frozen=True)
@@ -124,9 +122,9 @@ def dates(path: str) -> tuple[list[str]]:
     return (list(names_and_dates(path)[2]),)
 
 
-def files(known: Survey, first: int, last: int) -> Files:
+def files(known: Stretch) -> Files:
     """A part that is read from files whenever it is needed."""
-    return Files(known, first, last)
+    return Files(known)
 
 
 def sent(names: list[str], written: bytes, first: int) -> Sent:
@@ -247,20 +245,20 @@ def reduce(part: Built, tasks: Sequence[tuple[Task[Any], Any]], columns: Sequenc
     return [parts for _, _, parts in rows.parts(*tasks)] if rows.size else [None for _ in tasks]
 
 
-def run(part: Built, start: int, stop: int, columns: Sequence[int] | None) -> Arrays | None:
+def run(part: Built, start: int, stop: int, columns: Sequence[int] | None) -> Arrays:
     """Those of the rows start..stop, as they are numbered among all, that a part has."""
     store, first = part.store, part.store.block * LENGTH
     begin, end = max(0, start - first), min(store.rows, stop - first)
-    return _cut(store, columns).run(begin, end) if begin < end else None
+    return _cut(store, columns).run(min(begin, end), end)
 
 
-def merge(part: Built, size: int) -> tuple[bool, Columns | None]:
+def merge(part: Built, size: int, total: float) -> tuple[bool, Columns | None]:
     """The distinct rows of a part with the weights of their duplicates, and whether they are few enough for it."""
-    store, merged = part.store, Merged(size)
+    store, merged = part.store, Merged(size, total)
     for chunk in range(store.chunks):
         if not merged.add(as_columns(store.piece(chunk), np.arange(store.size(chunk)))):
             return False, None
-    return True, merged.columns if store.rows else None
+    return True, merged.counted
 
 
 def _cut(store: Store, columns: Sequence[int] | None) -> Store:
@@ -307,7 +305,7 @@ def settle(pieces: Sequence[Any], first: int, group: str | None, groups: int, ro
 
 
 def deal(part: Built, owner: Any, split: str, parts: int, columns: Sequence[int] | None) -> list[Any]:
-    """What each shard gets of a part's rows, and whether its weights are all one; see `Split`."""
+    """What each shard gets of a part's rows; see `Split`."""
     shards: list[list[Arrays]] = [[] for _ in range(parts)]
     whole = _cut(part.store, columns)
     for chunk in range(whole.chunks):

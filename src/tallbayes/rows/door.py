@@ -20,6 +20,11 @@ class Door:
         self._counting = threading.Lock()
 
     @property
+    def told(self) -> dict[str, Any]:
+        """See `Rows`."""
+        return {}
+
+    @property
     def hands(self) -> int:
         """See `RowsAtHand`."""
         return threads.count()

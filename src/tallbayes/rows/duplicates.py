@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.rows.arrays import totals_of
+from tallbayes.rows.passes import in_order
 from tallbayes.rows.subsample import scattered
 
 Array = NDArray[np.float64]
@@ -15,6 +17,7 @@ Integers = NDArray[np.intp]
 
 STEP = 1 << 15  # rows that are merged at a time
 MOST_NUMBERS = 1 << 24  # of distinct rows
+BITS = 60  # of the total of all weights, in units in which they are counted
 LOOK, PLACES = 20_000, 16  # rows looked at before deciding whether to merge duplicates, and in how many stretches
 
 
@@ -23,7 +26,7 @@ class Columns(NamedTuple):
 
     x: Array
     y: Array
-    weights: Array | None
+    weights: NDArray[Any] | None
     offset: Array | None
     strata: Mapping[str, NDArray[Any]]
 
@@ -71,7 +74,7 @@ class Columns(NamedTuple):
         size = self.y.size
         if not pays(size, self.take):
             return self
-        merged = Merged(size)
+        merged = Merged(size, float(in_order(totals_of(self.y, self.weights))[0]))
         for start in range(0, size, STEP):
             if not merged.add(self.part(start, start + STEP)):
                 return self
@@ -127,19 +130,27 @@ def most_distinct(like: Columns) -> int:
 class Merged:
     """Distinct rows with the weights of all their duplicates, in the order in which they first come.
 
-    Exact: candidates are found by a hash and then compared value by value.
+    Exact: candidates are found by a hash and then compared value by value. Weights are counted in so small a unit, by
+    the `total` of all, that sums are exact whatever their order, and do not depend on who has which rows. Whole weights
+    are whole numbers of units.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, total: float) -> None:
         self._most, self._distinct = size // 2, list[Columns]()
         self._hashes, self._places = np.empty(0, np.uint64), np.empty(0, np.intp)
-        self._weights = np.empty(0)
+        self._unit = 2.0 ** (int(np.ceil(np.log2(max(total, 1.0)))) - BITS)
+        self._units = np.empty(0, np.int64)
 
     @property
     def columns(self) -> Columns:
         """The distinct rows."""
-        weights = None if (self._weights == 1).all() else self._weights
-        return Columns.joined(self._distinct)._replace(weights=weights)
+        weights = self._units * self._unit
+        return Columns.joined(self._distinct)._replace(weights=None if (weights == 1).all() else weights)
+
+    @property
+    def counted(self) -> Columns | None:
+        """The same with weights in units, for another one with the same total; None without rows."""
+        return Columns.joined(self._distinct)._replace(weights=self._units) if self._distinct else None
 
     def add(self, part: Columns) -> bool:
         """More rows; returns whether it still pays to merge them."""
@@ -149,12 +160,19 @@ class Merged:
         new = np.flatnonzero(~known)
         new = new[np.argsort(first[new])]
         places = np.empty(hashes.size, np.intp)
-        places[known], places[new] = self._places[at[known]], self._weights.size + np.arange(new.size)
+        places[known], places[new] = self._places[at[known]], self._units.size + np.arange(new.size)
         self._distinct = [Columns.joined([*self._distinct, part.take(first[new])])]
         others = self._distinct[0].keys()
         same = all(bool((own == other[places[inverse]]).all()) for own, other in zip(part.keys(), others, strict=True))
-        self._weights = np.append(self._weights, np.zeros(new.size))
-        self._weights[places] += np.bincount(inverse, part.weights, minlength=hashes.size)
+        self._units = np.append(self._units, np.zeros(new.size, np.int64))
+        np.add.at(self._units, places[inverse], self._in_units(part))
         order = np.argsort(every := np.append(self._hashes, hashes[new]), kind="stable")
         self._hashes, self._places = every[order], np.append(self._places, places[new])[order]
-        return same and self._weights.size <= min(self._most, most_distinct(part))
+        return same and self._units.size <= min(self._most, most_distinct(part))
+
+    def _in_units(self, part: Columns) -> NDArray[np.int64]:
+        if part.weights is None:
+            return np.full(part.y.size, int(1 / self._unit))
+        if part.weights.dtype == np.int64:
+            return part.weights
+        return np.rint(part.weights / self._unit).astype(np.int64)

@@ -110,6 +110,10 @@ class Rows(Protocol):
     def strata(self) -> tuple[str, ...]:
         """Names of the columns of levels that are kept with the rows."""
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a fit tells of where they are, if that is not this machine."""
+
     def count(self, rows: int, passes: int = 0) -> None:
         """So many rows have passed the door, by what was kept with them or drawn from them."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.duplicates import Columns, Merged, pays
+from tallbayes.rows.passes import in_order
 from tallbayes.rows.room import Room
 from tallbayes.rows.sorting import as_columns, sorted_by_group, taken_from
 from tallbayes.rows.store import Fields, Store
@@ -67,7 +68,7 @@ def _merged(store: Store) -> Columns | None:
     """Duplicates merged into weighted rows, if a sample shows that it pays."""
     if not pays(store.rows, lambda rows: Columns.joined(list(taken_from(store, rows)))):
         return None
-    merged = Merged(store.rows)
+    merged = Merged(store.rows, float(in_order(store.totals)[0]))
     for chunk in range(store.chunks):
         if not merged.add(as_columns(store.piece(chunk), np.arange(store.size(chunk)))):
             return None

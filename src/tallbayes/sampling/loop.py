@@ -77,6 +77,7 @@ class Run:
             "rows": model.observations,
             "distinct_rows": model.rows.size,
             "passes": model.rows.passes,
+            **model.rows.told,
             **kernel.facts(),
             "seed": self.seed,
             "stopped": self.last.stopped,
