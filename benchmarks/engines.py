@@ -1,0 +1,177 @@
+"""A fit of the loans by one process, by Dask's workers and by ranks of MPI: `python -m benchmarks.engines`.
+
+Each case runs in processes of its own, on loopback and bounded in time: a fit that compiles, then several, of which the
+fastest counts. Told are seconds, whether the draws are the same bit for bit, what travelled, and what of the time is
+scheduling: rounds times what a round takes that asks for nothing. `--folder` takes other Parquet files than the paper's
+2.3 million loans.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import tallbayes as tb
+from tallbayes.data.loans import LOAN_ROWS
+from tallbayes.engines import work
+from tallbayes.engines.preparing import remote
+from tallbayes.paper.loans import FORMULA
+
+FILES, EMPTY, SECONDS = 23, 50, 900.0
+WORKERS = (1, 2, 4)
+CASES = ("memory", "disk", *(f"dask {count}" for count in WORKERS), *(f"mpi {count}" for count in WORKERS))
+AIM = 1.5
+ON_DISK = "60MB"
+WHERE = {"memory": "in memory", "disk": "on disk"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
+    parser.add_argument("--folder", type=Path, help="Parquet files of loans")
+    parser.add_argument("--rows", type=int, default=LOAN_ROWS, help="simulated where there is no folder")
+    parser.add_argument("--draws", type=int, default=1_000, help="a chain, of four")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rank", choices=CASES, help=argparse.SUPPRESS)  # in the processes of a case
+    options = parser.parse_args()
+    if options.rank is not None:
+        here(options)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        if options.folder is None:
+            options.folder = Path(place)
+            loans = tb.datasets.simulate_loans(rows=options.rows)
+            for number, part in enumerate(np.array_split(np.arange(len(loans)), FILES)):
+                loans.iloc[part].to_parquet(options.folder / f"{number:02d}.parquet", index=False)
+        found = {case: measured(case, options) for case in CASES}
+    show(pd.DataFrame.from_dict(found, orient="index"))
+
+
+def show(table: pd.DataFrame) -> None:
+    """What all cases took, and how they compare."""
+    print(f"{table['rows'].iloc[0]:,} rows, 4 chains x {table['draws'].iloc[0]:,} draws, seed 1")
+    shown = pd.DataFrame({"seconds": table["seconds"].map("{:.2f}".format)})
+    shown["reading"] = table["design"].map("{:.2f}".format)
+    shown["the same draws"] = np.where(table["hash"] == table["hash"].iloc[0], "yes", "NO")
+    shown["passes"], shown["rounds"] = table["passes"], table["rounds"]
+    shown["MB sent"], shown["MB received"] = ((table[way] / 1e6).map("{:.2f}".format) for way in ("sent", "received"))
+    shown["ms an empty round"] = (1e3 * table["empty"]).map("{:.2f}".format)
+    shown["scheduling"] = (table["rounds"] * table["empty"] / table["seconds"]).map("{:.1%}".format)
+    shown["MB of a worker"] = (table["peak"] / 1e6).map("{:.0f}".format)
+    print(shown.to_string())
+    for base in WHERE:
+        for case in ("dask 2", "mpi 2", "mpi 1"):
+            ratio = table["seconds"][case] / table["seconds"][base]
+            aim = f" (aim: at most {AIM})" if case == "dask 2" else ""
+            print(f"{case} over one process with two threads, rows {WHERE[base]}: {ratio:.2f}{aim}")
+
+
+def measured(case: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What a case gives."""
+    kind, _, count = case.partition(" ")
+    command = [str(Path(sys.executable).with_name("mpiexec")), "-n", count] if kind == "mpi" else []
+    command += [sys.executable, "-m", "benchmarks.engines", "--rank", case, "--folder", str(options.folder)]
+    command += ["--draws", str(options.draws), "--repeats", str(options.repeats)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=SECONDS)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def here(options: argparse.Namespace) -> None:
+    """What `measured` runs: all ranks of MPI come here."""
+    kind, _, count = options.rank.partition(" ")
+    work.FUNCTIONS["peak"] = peak
+    if kind == "mpi":
+        tb.mpi.run(lambda engine: print(json.dumps(by_mpi(engine, options))))
+    elif kind == "dask":
+        print(json.dumps(by_dask(int(count), options)))
+    else:
+        memory = {"memory": ON_DISK} if kind == "disk" else {}
+        nothing = {"rounds": 0, "sent": 0, "received": 0, "empty": 0.0}
+        print(json.dumps(fits(options, **memory) | nothing | {"peak": peak()}))
+
+
+def by_mpi(engine: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """By ranks, which share the cores."""
+    return by_engine(engine, options, lambda: engine.call("peak", [()] * engine.workers))
+
+
+def by_dask(count: int, options: argparse.Namespace) -> dict[str, Any]:
+    """By workers that are processes with one thread each."""
+    from distributed import Client, LocalCluster
+
+    from tallbayes.engines.on_dask import DaskEngine
+
+    warnings.simplefilter("ignore")  # of ports and of closing
+    given = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": None}
+    with (
+        tempfile.TemporaryDirectory() as place,
+        LocalCluster(n_workers=count, local_directory=place, silence_logs=50, **given) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(count, timeout=60)
+        return by_engine(DaskEngine(client), options, lambda: list(client.run(peak).values()))
+
+
+def by_engine(engine: Any, options: argparse.Namespace, peaks: Callable[[], list[int]]) -> dict[str, Any]:
+    """By an engine; what travels is that of the last fit."""
+    before = {}
+
+    def begin() -> None:
+        before.update(rounds=engine.rounds, sent=engine.sent, received=engine.received)
+
+    found = fits(options, begin, engine=engine)
+    found |= {name: getattr(engine, name) - value for name, value in before.items()}
+    found["peak"] = max(peaks())
+    rows = tb.GLM(FORMULA, remote(engine, options.folder)).rows
+    spent = [seconds(lambda: engine.ask("run", rows._parts, (0, 0, None))) for _ in range(EMPTY)]
+    return found | {"empty": median(spent)}
+
+
+def fits(options: argparse.Namespace, begin: Callable[[], None] = lambda: None, **given: Any) -> dict[str, Any]:
+    """The fastest of several fits, after one that compiles."""
+    spent = []
+    for _ in range(options.repeats + 1):
+        begin()
+        began = time.perf_counter()
+        fit = tb.fit(FORMULA, options.folder, draws=options.draws, seed=1, progress=False, **given)
+        spent.append((time.perf_counter() - began, fit.stats["seconds"]["design"]))
+    total, design = min(spent[1:])
+    draws = np.ascontiguousarray(fit.draws)
+    return {
+        "rows": fit.stats["rows"],
+        "draws": options.draws,
+        "seconds": total,
+        "design": design,
+        "passes": fit.stats["passes"],
+        "hash": hashlib.sha256(draws.tobytes()).hexdigest(),
+    }
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """What a run takes."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def peak() -> int:
+    """The most bytes that this process has had in memory."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()
