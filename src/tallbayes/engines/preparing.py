@@ -31,7 +31,7 @@ from tallbayes.engines.wire import pack
 from tallbayes.engines.work import Facts, Job, written
 from tallbayes.models.building import Looked, most_rows
 from tallbayes.models.prepared import Prepared, Wanted
-from tallbayes.rows.duplicates import Columns, Merged, looked_at, repeats
+from tallbayes.rows.duplicates import Columns, Merged, repeats
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import RowsAtHand
@@ -213,8 +213,8 @@ class Parts:
     """Parts that have been built, what is known of them, and some of their rows, to see whether they repeat."""
 
     def __init__(self, engine: Engine, handles: Sequence[Handle], size: int) -> None:
-        self.engine, self.handles, self._looked_at = engine, handles, looked_at(size)
-        self.facts: list[Facts] = engine.ask("facts", handles, (self._looked_at,))
+        self.engine, self.handles = engine, handles
+        self.facts: list[Facts] = engine.ask("facts", handles, (size,))
         self.ends = np.cumsum([0, *(fact.rows for fact in self.facts)])
         self.size = int(self.ends[-1])
 

@@ -119,7 +119,7 @@ class EngineRows(InParts):
         owner = cast(Any, split).__self__
         asked = [(owner, cast(Any, split).__name__, parts, self._columns) for _ in self._parts]
         handles = self.engine.exchange("deal", self._parts, asked, "shard", [(Room(self._room.memory),)] * parts)
-        facts = self.engine.ask("facts", handles, (np.empty(0, np.intp),))
+        facts = self.engine.ask("facts", handles, (0,))
         self.count(self.size, 1)
         return [
             EngineRows(self.engine, [handle], [fact.rows], fact.fields, fact.totals, self._room)

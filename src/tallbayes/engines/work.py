@@ -21,9 +21,9 @@ from tallbayes.models.building import Looked, pieces
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.cutting import Chunks
 from tallbayes.rows.disk import DiskRows
-from tallbayes.rows.duplicates import Columns, Merged
+from tallbayes.rows.duplicates import Columns, Merged, looked_at
 from tallbayes.rows.passes import LENGTH
-from tallbayes.rows.protocol import Task
+from tallbayes.rows.protocol import Sums, Task
 from tallbayes.rows.room import ROOM, Room
 from tallbayes.rows.sorting import as_columns, taken_from
 from tallbayes.rows.store import Fields, Store
@@ -216,14 +216,14 @@ def _stored(parts: Iterator[Columns], room: Room) -> Store:
     return EMPTY if chunks is None else chunks.finish()
 
 
-def facts(part: Built, numbers: NDArray[np.intp]) -> Facts:
-    """What is to be known of a part, and those of some rows, as they are numbered among all, that it has."""
+def facts(part: Built, size: int) -> Facts:
+    """What is to be known of a part, and some of its rows, to see whether rows repeat: all parts have `size` rows."""
     store, sizes = part.store, None
     if store.rows and store.fields.group is not None:
         sizes = np.zeros(store.fields.groups, np.int64)
         for chunk in range(store.chunks):
             sizes += np.bincount(_codes(store, chunk), minlength=sizes.size)
-    own = numbers - store.block * LENGTH
+    own = looked_at(size) - store.block * LENGTH
     own = own[(own >= 0) & (own < store.rows)]
     some = Columns.joined(list(taken_from(store, own))) if own.size else None
     return Facts(store.rows, store.totals, store.fields if store.rows else None, part.looked, sizes, some)
@@ -242,7 +242,12 @@ def _codes(store: Store, chunk: int) -> NDArray[np.intp]:
 def reduce(part: Built, tasks: Sequence[tuple[Task[Any], Any]], columns: Sequence[int] | None) -> list[Any]:
     """What the blocks of a part answer to tasks, each with its parameters."""
     rows = DiskRows(_cut(part.store, columns), ROOM)
-    return [parts for _, _, parts in rows.parts(*tasks)] if rows.size else [None for _ in tasks]
+    if not rows.size:
+        return [None for _ in tasks]
+    return [
+        tuple(each.sum(0, keepdims=True) for each in parts) if isinstance(task, Sums) else parts
+        for task, _, parts in rows.parts(*tasks)
+    ]
 
 
 def run(part: Built, start: int, stop: int, columns: Sequence[int] | None) -> Arrays:
