@@ -258,7 +258,7 @@ def _merged(parts: Parts) -> Columns | None:
     """Duplicates of all parts merged, if they are not too many."""
     total = float(in_order(np.concatenate([fact.totals for fact in parts.facts]))[0])
     merged = Merged(parts.size, total)
-    for few, columns in parts.engine.ask("merge", parts.handles, (parts.size, total)):
-        if not few or (columns is not None and not merged.add(columns)):
+    for few, counted in parts.engine.ask("merge", parts.handles, (parts.size, total)):
+        if not few or (counted is not None and not merged.add(*counted)):
             return None
     return merged.columns

@@ -257,7 +257,7 @@ def run(part: Built, start: int, stop: int, columns: Sequence[int] | None) -> Ar
     return _cut(store, columns).run(min(begin, end), end)
 
 
-def merge(part: Built, size: int, total: float) -> tuple[bool, Columns | None]:
+def merge(part: Built, size: int, total: float) -> tuple[bool, tuple[Columns, NDArray[np.int64]] | None]:
     """The distinct rows of a part with the weights of their duplicates, and whether they are few enough for it."""
     store, merged = part.store, Merged(size, total)
     for chunk in range(store.chunks):

@@ -26,7 +26,7 @@ class Columns(NamedTuple):
 
     x: Array
     y: Array
-    weights: NDArray[Any] | None
+    weights: Array | None
     offset: Array | None
     strata: Mapping[str, NDArray[Any]]
 
@@ -144,16 +144,16 @@ class Merged:
     @property
     def columns(self) -> Columns:
         """The distinct rows."""
-        weights = self._units * self._unit
+        weights: Array = self._units * self._unit
         return Columns.joined(self._distinct)._replace(weights=None if (weights == 1).all() else weights)
 
     @property
-    def counted(self) -> Columns | None:
-        """The same with weights in units, for another one with the same total; None without rows."""
-        return Columns.joined(self._distinct)._replace(weights=self._units) if self._distinct else None
+    def counted(self) -> tuple[Columns, NDArray[np.int64]] | None:
+        """The same and its weights in units, for another one with the same total; None without rows."""
+        return (Columns.joined(self._distinct), self._units) if self._distinct else None
 
-    def add(self, part: Columns) -> bool:
-        """More rows; returns whether it still pays to merge them."""
+    def add(self, part: Columns, units: NDArray[np.int64] | None = None) -> bool:
+        """More rows, whose weights may be in units; returns whether it still pays to merge them."""
         hashes, first, inverse = np.unique(part.hashes(), return_index=True, return_inverse=True)
         at = np.minimum(np.searchsorted(self._hashes, hashes), max(0, self._hashes.size - 1))
         known = self._hashes[at] == hashes if self._hashes.size else np.zeros(hashes.size, bool)
@@ -165,7 +165,7 @@ class Merged:
         others = self._distinct[0].keys()
         same = all(bool((own == other[places[inverse]]).all()) for own, other in zip(part.keys(), others, strict=True))
         self._units = np.append(self._units, np.zeros(new.size, np.int64))
-        np.add.at(self._units, places[inverse], self._in_units(part))
+        np.add.at(self._units, places[inverse], self._in_units(part) if units is None else units)
         order = np.argsort(every := np.append(self._hashes, hashes[new]), kind="stable")
         self._hashes, self._places = every[order], np.append(self._places, places[new])[order]
         return same and self._units.size <= min(self._most, most_distinct(part))
@@ -173,6 +173,4 @@ class Merged:
     def _in_units(self, part: Columns) -> NDArray[np.int64]:
         if part.weights is None:
             return np.full(part.y.size, int(1 / self._unit))
-        if part.weights.dtype == np.int64:
-            return part.weights
         return np.rint(part.weights / self._unit).astype(np.int64)
