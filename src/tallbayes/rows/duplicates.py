@@ -144,7 +144,7 @@ class Merged:
     @property
     def columns(self) -> Columns:
         """The distinct rows."""
-        weights: Array = self._units * self._unit
+        weights = np.asarray(self._units * self._unit, dtype=float)
         return Columns.joined(self._distinct)._replace(weights=None if (weights == 1).all() else weights)
 
     @property
