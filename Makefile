@@ -28,7 +28,7 @@ test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal
 
 docs: $(VENV)/docs
-	$(RUN)/python -m pytest docs/benchmarks.py docs/rendering.py
+	$(RUN)/python -m pytest docs/results.py docs/rendering.py
 	$(RUN)/mkdocs build --strict
 
 bench: $(VENV)/ready
