@@ -19,7 +19,7 @@ from tallbayes.groups.model import Hierarchical
 from tallbayes.models.cautions import warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
-from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, with_look
+from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, rows_of_look
 from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
@@ -106,7 +106,7 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
     largest, start = model.moments.largest, model.first.at_zero
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
-    for rows in with_look(model)[:-1]:  # with few rows a group it says nothing on effects
+    if (rows := rows_of_look(model)) is not None:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
     top, scales, heights, mass = _settle(model, theta, tau)
     theta, at, modes = top.theta, _expansion(top.theta, top.here), 1

@@ -1,7 +1,8 @@
 """The posterior mode and the curvature there.
 
 Newton's method with a line search, started on a weighted subsample and finished on all rows, where each pass gives
-value, gradient and curvature at once. It stops when the next step is a small fraction of a posterior standard
+value, gradient and curvature at once. On all rows the subsample tells how the curvature changes on the way, which makes
+one step as good as two. It stops when the next step is a small fraction of a posterior standard
 deviation: what is built on the mode expands the log-likelihood at this point, gradient included, so the last digits
 do not matter.
 
@@ -29,7 +30,6 @@ from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import Prior
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
@@ -108,10 +108,20 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         precision, _, step = _newton(model.prior, at, here)
         return step, float(step @ precision @ step)
 
-    for rows in with_look(model):
-        sees = partial(rows.reduce, LogLikelihoodDerivatives(model.family.tag))
-        top = climb(partial(look, sees), newton, theta, close)
-        theta = top.theta
+    few = rows_of_look(model)
+    if few is None:
+        top = climb(partial(look, model.derivatives), newton, theta, close)
+    else:
+        guess = partial(few.reduce, LogLikelihoodDerivatives(model.family.tag))
+        theta = climb(partial(look, guess), newton, theta, close).theta
+
+        def informed(at: Array, here: Derivatives) -> tuple[Array, float]:
+            step, decrement = newton(at, here)
+            if decrement < close**2:
+                return step, decrement
+            return _step_by(partial(look, agreeing(guess, at, here)), newton, at, step), decrement
+
+        top = climb(partial(look, model.derivatives), informed, theta, close)
     require_top(top)
     if model.whole:
         separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
@@ -256,10 +266,48 @@ def _factor(precision: Array) -> Array:
     return np.asarray(scale[:, None] * np.linalg.inv(root).T)
 
 
-def with_look(model: GLM) -> list[Rows]:
-    """The rows on which to climb, one after the other: those of a first look first, where there are many."""
+def agreeing(guess: Callable[[Array], Derivatives], at: Array, here: Derivatives) -> Callable[[Array], Derivatives]:
+    """A function whose value, gradient and curvature at a point are those found there: what is guessed, corrected.
+
+    Away from the point only changes of the curvature are guessed, so that it is much closer than the guess, and than
+    the expansion at the point.
+
+    >>> cubic = lambda at: Derivatives(at**3, 3 * at[None] ** 2, -6 * at[None, None])
+    >>> one = np.array([1.0])
+    >>> there = agreeing(cubic, one, Derivatives(np.array([5.0]), np.array([[0.0]]), np.array([[2.0]])))
+    >>> there(one).value, there(one).curvature, there(2 * one).curvature
+    (array([5.]), array([[[2.]]]), array([[[-4.]]]))
+    """
+    there = guess(at)
+    value, gradient, curvature = (found[0] - own[0] for found, own in zip(here[:3], there[:3], strict=True))
+
+    def derivatives(theta: Array) -> Derivatives:
+        own, step = guess(theta), theta - at
+        bent = curvature @ step
+        height = value + gradient @ step - 0.5 * step @ bent
+        return Derivatives(own.value + height, own.gradient + (gradient - bent), own.curvature + curvature)
+
+    return derivatives
+
+
+def _step_by(
+    look: Callable[[Array], tuple[float, Derivatives]],
+    newton: Callable[[Array, Derivatives], tuple[Array, float]],
+    at: Array,
+    step: Array,
+) -> Array:
+    """The way from a point to the top of a function, or the given step where it has none."""
+    try:
+        top = climb(look, newton, at)
+    except np.linalg.LinAlgError:  # curved upwards, far from where it agrees with what is climbed
+        return step
+    return top.theta - at if top.converged else step
+
+
+def rows_of_look(model: GLM) -> MemoryRows | None:
+    """The rows of the first look, with weights, on which to climb first; none where there are few rows."""
     look = model.first.look
-    return [model.rows] if look is None else [MemoryRows.of(look.weighted), model.rows]
+    return None if look is None else MemoryRows.of(look.weighted)
 
 
 def require_top(top: Climb) -> None:
