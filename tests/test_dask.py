@@ -13,6 +13,7 @@ import tallbayes as tb
 from tallbayes.data import pieces
 from tallbayes.engines.engine import Local
 from tallbayes.engines.on_dask import DaskEngine
+from tallbayes.engines.preparing import remote
 from tallbayes.rows.passes import LENGTH
 
 distributed = pytest.importorskip("distributed")
@@ -138,11 +139,11 @@ class Deadly(DaskEngine):
         super().__init__(client)
         self.cluster, self.deadly = cluster, deadly
 
-    def results(self, futures):
+    def results(self, futures, *heard):
         if self.rounds == self.deadly:
             self.deadly = None
             self.cluster.kill()
-        return super().results(futures)
+        return super().results(futures, *heard)
 
 
 @pytest.mark.parametrize("phase", range(7))
@@ -151,6 +152,12 @@ def test_a_worker_dies(phase, client, cluster, folder, reference):
     engine = Deadly(client, cluster, phase)
     assert_same(tb.fit("y ~ x + size", folder, engine=engine, **QUICK), reference)
     assert engine.deadly is None
+
+
+def test_every_part_is_heard_once(client, folder):
+    rows, heard = tb.GLM("y ~ x", remote(DaskEngine(client), folder)).rows, []
+    rows.engine.ask("run", rows._parts, (0, 0, None), heard.append)
+    assert sorted(heard) == list(range(len(rows._parts)))
 
 
 def test_a_slow_worker(client, folder, reference):

@@ -182,6 +182,12 @@ def test_rounds_and_bytes(models, places):
     assert received < blocks * 8 * (1 + 4 + 16) + parts * 1_000
 
 
+def test_every_part_is_heard_once(models):
+    rows, heard = models[1].rows, []
+    rows.engine.ask("run", rows._parts, (0, 0, None), heard.append)
+    assert sorted(heard) == list(range(len(rows._parts)))
+
+
 def test_only_those_are_asked_that_have_the_rows(models, monkeypatch):
     rows, asked = models[1].rows, []
     right = rows.engine.ask

@@ -9,6 +9,7 @@ from scipy.optimize import linprog, minimize
 from scipy.special import expit
 
 from tallbayes.families import Bernoulli, Binomial, Poisson
+from tallbayes.models import mode as modes
 from tallbayes.models.cautions import PriorWarning, SeparationWarning
 from tallbayes.models.first import LOOKED_AT
 from tallbayes.models.glm import GLM
@@ -247,6 +248,28 @@ def test_nearby_takes_fewer_passes_and_one_more_step_is_the_mode():
     assert distances[1] < NEARBY**2
     here = model.derivatives(near.theta)  # what is expanded is exact wherever it is
     assert (near.log_likelihood, near.gradient.tolist()) == (here.value[0], here.gradient[0].tolist())
+
+
+def upwards(guess, at, here):
+    """Instead of `modes.agreeing`: a guess without a top, which nobody follows."""
+    return lambda theta: here._replace(curvature=-here.curvature)
+
+
+@pytest.mark.parametrize(("n", "p"), [(100_000, 2), (400_000, 6)])
+def test_the_first_look_tells_how_the_curvature_changes(n, p, monkeypatch):
+    """A step that knows it ends much nearer to the mode than Newton's, which is taken where there is no guess."""
+    data = normals(n, p, theta=np.linspace(1, 2, p), intercept=-8.0)
+    exact, near = find_mode(GLM(formula(data), data)), find_mode(GLM(formula(data), data), NEARBY)
+    assert near.passes == 2
+    monkeypatch.setattr(modes, "agreeing", upwards)
+    newton = find_mode(GLM(formula(data), data), NEARBY)
+
+    def distance(mode):
+        step = mode.theta - exact.theta
+        return np.sqrt(step @ exact.precision @ step)
+
+    assert newton.passes > 2 or distance(newton) > 3 * distance(near)
+    assert distance(newton) < 1.1 * NEARBY
 
 
 def test_same_data_same_mode():

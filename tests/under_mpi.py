@@ -60,10 +60,12 @@ def messages(engine):
     parts = engine.place("keep", list(enumerate(written)))
     joined = engine.exchange("cut", parts, [(3,)] * 3, "join", [(number,) for number in range(3)])
     array, text = np.arange(10**6).reshape(1000, -1).T, "é" * 200_000
-    for number, answer in enumerate(engine.ask("echo", joined, (array, text))):
+    heard = []
+    for number, answer in enumerate(engine.ask("echo", joined, (array, text), heard.append)):
         assert answer[0] == b"".join(one[number::3] for one in written)
         np.testing.assert_array_equal(answer[1], array)
         assert answer[2] == text
+    assert sorted(heard) == [0, 1, 2]
     assert refused(ValueError, engine.ask, "refuse", joined, ()) == "part 1"
     assert refused(RuntimeError, engine.ask, "lose", joined, ()) == "KeyError: 'here'"
     assert refused(ValueError, engine.exchange, "refuse", parts, [()] * 3, "join", [(0,)] * 3) == "part 1"

@@ -13,7 +13,7 @@ from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
 from tallbayes.engines.engine import Handle
 from tallbayes.engines.on_dask import DaskEngine
-from tallbayes.engines.preparing import Elsewhere
+from tallbayes.engines.preparing import Elsewhere, lengths
 from tallbayes.engines.work import Sent, written
 
 
@@ -42,25 +42,29 @@ class InDask(Elsewhere):
         """See `Elsewhere`."""
         return list(names_and_dates(self.frame._meta)[2])
 
-    def stretches(self, wanted: Sequence[str]) -> list[Handle]:
+    def stretches(self, wanted: Sequence[str]) -> tuple[list[Handle], list[int]]:
         """See `Elsewhere`: each run is made of rows of one part of the frame or several."""
         places = [self.names.index(name) for name in wanted] or [0]
         parts = self.engine.client.compute(self.frame.iloc[:, places].to_delayed())
-        ends = np.cumsum([0, *self.engine.results([self.engine.submit(len, part) for part in parts])])
+        ends = np.cumsum([0, *self.engine.results(self.engine.submit("length", len, parts))])
         self.engine.rounds += 1
         if not ends[-1]:
             raise ValueError("the data has no rows")
-        return [Handle(self._run(parts, ends, list(wanted), *run)) for run in self.cut(int(ends[-1]))]
+        runs = list(self.cut(int(ends[-1])))
+        chosen = [self._run(parts, ends, *run) for run in runs]
+        given = [list(column) for column in zip(*chosen, strict=True)]
+        names, firsts = [list(wanted)] * len(runs), [first for first, _ in runs]
+        return self.engine.submit("cut", cut_out, *given, names, firsts), lengths(runs)
 
-    def _run(self, parts: Sequence[Any], ends: Any, names: list[str], first: int, last: int) -> Any:
-        """The rows first..last, on some worker."""
+    def _run(self, parts: Sequence[Any], ends: Any, first: int, last: int) -> tuple[list[Any], list[int], list[int]]:
+        """The parts that the rows first..last are of, and where these begin and end in each."""
         chosen = [
             (part, max(first, begin) - begin, min(last, end) - begin)
             for part, begin, end in zip(parts, ends[:-1].tolist(), ends[1:].tolist(), strict=True)
             if max(first, begin) < min(last, end)
         ]
-        frames, begins, stops = zip(*chosen, strict=True)
-        return self.engine.submit(cut_out, list(frames), begins, stops, names, first)
+        frames, begins, stops = (list(column) for column in zip(*chosen, strict=True))
+        return frames, begins, stops
 
 
 def cut_out(frames: Sequence[Any], begins: Sequence[int], ends: Sequence[int], names: list[str], first: int) -> Sent:

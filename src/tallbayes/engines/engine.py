@@ -7,6 +7,7 @@ and a message, so that an engine may ask again elsewhere.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NewType, Protocol
@@ -15,6 +16,11 @@ from tallbayes.engines import work
 from tallbayes.engines.wire import Message, pack, unpack
 
 Handle = NewType("Handle", object)  # of a part
+Heard = Callable[[int], None]  # is told the place of a part as soon as it has answered
+
+
+def nobody(place: int) -> None:
+    """Is not told who has answered."""
 
 
 class Engine(Protocol):
@@ -47,26 +53,29 @@ class Engine(Protocol):
         that are for it, in the order of those that gave them.
         """
 
-    def ask(self, function: str, parts: Sequence[Handle], given: Any) -> list[Any]:
+    def ask(self, function: str, parts: Sequence[Handle], given: Any, heard: Heard = nobody) -> list[Any]:
         """The answers of all parts to the same question."""
 
 
 class Counted:
-    """Counts what travels; messages are packed and answers unpacked here."""
+    """Counts what travels; messages are packed and answers unpacked here, in any thread."""
 
     def __init__(self) -> None:
         self.rounds = self.sent = self.received = 0
+        self._counting = threading.Lock()
 
     def packed(self, value: Any, times: int = 1) -> Message:
         """A message that is sent so many times."""
         message = pack(value)
-        self.sent += times * message.size
+        with self._counting:
+            self.sent += times * message.size
         return message
 
     def unpacked(self, messages: Sequence[Message]) -> list[Any]:
         """Answers, after which a round is over."""
-        self.rounds += 1
-        self.received += sum(message.size for message in messages)
+        with self._counting:
+            self.rounds += 1
+            self.received += sum(message.size for message in messages)
         return [unpack(message) for message in messages]
 
 
@@ -111,7 +120,13 @@ class Local(Counted):
         wanted = [self.packed(one) for one in each]
         return self._each(lambda message, *own: work.taken(take, message, own), wanted, *pieces)
 
-    def ask(self, function: str, parts: Sequence[Any], given: Any) -> list[Any]:
+    def ask(self, function: str, parts: Sequence[Any], given: Any, heard: Heard = nobody) -> list[Any]:
         """See `Engine`."""
         message = self.packed(given, len(parts))
-        return self.unpacked(self._each(lambda part: work.asked(function, part, message), parts))
+
+        def answer(place: int) -> Message:
+            found = work.asked(function, parts[place], message)
+            heard(place)
+            return found
+
+        return self.unpacked(self._each(answer, range(len(parts))))

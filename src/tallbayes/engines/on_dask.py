@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from operator import getitem
+from queue import Empty, SimpleQueue
 from typing import Any
+from uuid import uuid4
 
 from tallbayes.engines import work
-from tallbayes.engines.engine import Counted, Handle
-from tallbayes.engines.wire import Message
+from tallbayes.engines.engine import Counted, Handle, Heard, nobody
 from tallbayes.rows import threads
 
 LOOK = 0.5  # seconds between looks at whether there are workers
@@ -39,61 +39,57 @@ class DaskEngine(Counted):
 
     def call(self, function: str, each: Sequence[Any]) -> list[Any]:
         """See `Engine`."""
-        return self.unpacked(self.results([self.submit(answer, function, self.packed(one)) for one in each]))
+        return self.unpacked(self.results(self._each(work.answer, function, map(self.packed, each))))
 
     def place(self, function: str, each: Sequence[Any]) -> list[Handle]:
         """See `Engine`."""
-        return [Handle(self.submit(made, function, self.packed(one))) for one in each]
+        return self._each(work.made, function, map(self.packed, each))
 
     def remake(self, function: str, parts: Sequence[Any], common: Any, each: Sequence[Any]) -> list[Handle]:
         """See `Engine`."""
-        shared, pairs = self.packed(common, len(parts)), zip(parts, each, strict=True)
-        return [Handle(self.submit(remade, function, part, shared, self.packed(one))) for part, one in pairs]
+        shared = self.packed(common, len(parts))
+        return self._each(work.remade, function, parts, [shared] * len(parts), map(self.packed, each))
 
     def exchange(
         self, give: str, parts: Sequence[Any], plans: Sequence[Any], take: str, each: Sequence[Any]
     ) -> list[Handle]:
         """See `Engine`: pieces go from worker to worker."""
-        pairs = zip(parts, plans, strict=True)
-        pieces = [self.submit(given, give, part, self.packed(plan)) for part, plan in pairs]
-        return [
-            Handle(self.submit(taken, take, self.packed(one), [self.submit(getitem, own, number) for own in pieces]))
-            for number, one in enumerate(each)
-        ]
+        cut = self._each(work.given, give, parts, map(self.packed, plans))
+        numbers = [number for number in range(len(each)) for _ in cut]
+        pieces = self.submit("piece", getitem, [*cut] * len(each), numbers)
+        own = [pieces[start : start + len(cut)] for start in range(0, len(pieces), len(cut))]
+        return self._each(work.taken, take, map(self.packed, each), own)
 
-    def ask(self, function: str, parts: Sequence[Any], given: Any) -> list[Any]:
+    def ask(self, function: str, parts: Sequence[Any], given: Any, heard: Heard = nobody) -> list[Any]:
         """See `Engine`."""
         message = self.packed(given, len(parts))
-        return self.unpacked(self.results([self.submit(asked, function, part, message) for part in parts]))
+        futures = self._each(work.asked, function, parts, [message] * len(parts))
+        return self.unpacked(self.results(futures, heard))
 
-    def submit(self, function: Any, *given: Any) -> Any:
-        """The future of a call on some worker."""
+    def _each(self, way: Callable[..., Any], function: str, *columns: Iterable[Any]) -> list[Any]:
+        """The futures of one of our functions, for each row of some columns of arguments."""
+        listed = [list(column) for column in columns]
+        count = len(listed[0])
+        return self.submit(function, alone, [way] * count, [function] * count, *listed)
+
+    def submit(self, name: str, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+        """The futures of calls on some workers, all at once; Dask's dashboard shows the name."""
+        if not columns[0]:
+            return []
+        keys = [f"{name}-{uuid4().hex}" for _ in columns[0]]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # rows of a frame in memory are part of it
-            return self.client.submit(function, *given, pure=False)
+            found: list[Any] = self.client.map(function, *columns, key=keys, pure=False)
+            return found
 
-    def results(self, futures: list[Any]) -> list[Any]:
+    def results(self, futures: list[Any], heard: Heard = nobody) -> list[Any]:
         """What tasks gave, in order; an error of one of them is raised, and the others are not waited for."""
-        from distributed import CancelledError, wait
+        from distributed import CancelledError
         from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
 
-        waiting, since = set(futures), time.monotonic()
         try:
-            while waiting:
-                try:
-                    done, waiting = wait(waiting, timeout=LOOK, return_when="FIRST_COMPLETED")
-                except TimeoutError:
-                    done = set()
-                if any(future.status == "error" for future in done):
-                    break
-                if done or self.client.nthreads():
-                    since = time.monotonic()
-                elif time.monotonic() - since > self.patience:
-                    raise RuntimeError(
-                        f"the Dask cluster has had no worker for {self.patience:.0f} seconds; "
-                        "start workers and fit again"
-                    )
+            self._wait(futures, heard)
             found: list[Any] = self.client.gather(futures)
             return found
         except (CancelledError, CommClosedError) as error:
@@ -109,51 +105,39 @@ class DaskEngine(Counted):
             self.client.cancel(futures)
             raise
 
-
-# What workers run: each task in one thread, since Dask runs as many tasks at a time as a worker has threads.
-
-
-def answer(function: str, message: Message) -> Message:
-    """See `work`."""
-    with _alone():
-        return work.answer(function, message)
-
-
-def made(function: str, message: Message) -> Any:
-    """See `work`."""
-    with _alone():
-        return work.made(function, message)
-
-
-def remade(function: str, part: Any, common: Message, own: Message) -> Any:
-    """See `work`."""
-    with _alone():
-        return work.remade(function, part, common, own)
+    def _wait(self, futures: list[Any], heard: Heard) -> None:
+        """Until all are done, or one has failed."""
+        done = SimpleQueue[int]()
+        for place, future in enumerate(futures):
+            future.add_done_callback(lambda _, place=place: done.put(place))
+        since = time.monotonic()
+        for _ in futures:
+            while (next_done := _next(done)) is None:
+                if self.client.nthreads():
+                    since = time.monotonic()
+                elif time.monotonic() - since > self.patience:
+                    raise RuntimeError(
+                        f"the Dask cluster has had no worker for {self.patience:.0f} seconds; "
+                        "start workers and fit again"
+                    )
+            if futures[next_done].status != "finished":
+                return
+            heard(next_done)
 
 
-def given(function: str, part: Any, message: Message) -> list[Message]:
-    """See `work`."""
-    with _alone():
-        return work.given(function, part, message)
+def _next(done: SimpleQueue[int]) -> int | None:
+    """The next that is done, if it is soon."""
+    try:
+        return done.get(timeout=LOOK)
+    except Empty:
+        return None
 
 
-def taken(function: str, message: Message, pieces: Sequence[Message]) -> Any:
-    """See `work`."""
-    with _alone():
-        return work.taken(function, message, pieces)
-
-
-def asked(function: str, part: Any, message: Message) -> Message:
-    """See `work`."""
-    with _alone():
-        return work.asked(function, part, message)
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
+def alone(way: Callable[..., Any], *given: Any) -> Any:
+    """What a worker runs: in one thread, since Dask runs as many tasks at a time as a worker has threads."""
     _tell_sizes()
     with threads.using(1):
-        yield
+        return way(*given)
 
 
 def _tell_sizes() -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallbayes.engines.engine import Handle
+from tallbayes.engines.engine import Handle, Heard, nobody
 from tallbayes.engines.mpi_link import mpi
 from tallbayes.engines.mpi_rank import Failure, Job, Order, Round, joined, serve
 from tallbayes.engines.wire import Message, pack, unpack
@@ -41,6 +41,7 @@ class Request(NamedTuple):
     each: list[list[Job]] | None
     parts: Sequence[Part]
     answer: Future[list[Any]]
+    heard: Heard = nobody
 
 
 class MPIEngine:
@@ -113,10 +114,10 @@ class MPIEngine:
         self._request(order, self._by_rank([*cuts, *takes], [*givers, *takers]), [*parts, *made], len(givers))
         return [Handle(part) for part in made]
 
-    def ask(self, function: str, parts: Sequence[Any], given: Any) -> list[Any]:
-        """See `Engine`."""
+    def ask(self, function: str, parts: Sequence[Any], given: Any, heard: Heard = nobody) -> list[Any]:
+        """See `Engine`: the parts of a rank are heard together."""
         order = Order("ask", function, [part.number for part in parts], pack(given))
-        return [unpack(one) for one in self._request(order, None, parts, len(parts))]
+        return [unpack(one) for one in self._request(order, None, parts, len(parts), heard)]
 
     def close(self) -> None:
         """Tell the other ranks to stop; they are done with what they were told before."""
@@ -147,9 +148,16 @@ class MPIEngine:
             weakref.finalize(part, self._forget.append, part.number).atexit = False
         return made
 
-    def _request(self, order: Order, each: list[list[Job]] | None, parts: Sequence[Part], count: int) -> list[Message]:
+    def _request(
+        self,
+        order: Order,
+        each: list[list[Job]] | None,
+        parts: Sequence[Part],
+        count: int,
+        heard: Heard = nobody,
+    ) -> list[Message]:
         """The answers in the order of the parts; of several failures the first is raised."""
-        request = Request(order, each, parts, Future())
+        request = Request(order, each, parts, Future(), heard)
         with self._asking:
             if not self._open:
                 raise RuntimeError("the engine is closed: the ranks of MPI have been told to stop")
@@ -199,8 +207,12 @@ class MPIEngine:
         link.broadcast(pack(told))
         if told.each:
             link.finish([sent for rank in range(1, link.size) for sent in link.send(pack(each[rank]), rank)])
-        answers = [self._rank.do(told, each[0])]
-        answers += [unpack(link.receive(rank)) for rank in range(1, link.size)]
+        answers = []
+        for rank in range(link.size):
+            answers.append(unpack(link.receive(rank)) if rank else self._rank.do(told, each[0]))
+            for request, own in zip(requests, answers[-1], strict=True):
+                for place, _ in own:
+                    request.heard(place)
         self.rounds, self.sent, self.received = self.rounds + 1, link.sent, link.received
         for number, request in enumerate(requests):
             request.answer.set_result([one for own in answers for one in own[number]])

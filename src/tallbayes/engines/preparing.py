@@ -25,7 +25,7 @@ from tallbayes.data.progress import passing
 from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
 from tallbayes.data.stretches import Surveyed, stretch, surveyed
-from tallbayes.engines.engine import Engine, Handle
+from tallbayes.engines.engine import Engine, Handle, Heard, nobody
 from tallbayes.engines.rows import EngineRows
 from tallbayes.engines.wire import pack
 from tallbayes.engines.work import Facts, Job, written
@@ -78,8 +78,8 @@ class Elsewhere:
 
     engine: Engine
 
-    def stretches(self, wanted: Sequence[str]) -> list[Handle]:
-        """All rows of some columns, in runs of whole pieces."""
+    def stretches(self, wanted: Sequence[str]) -> tuple[list[Handle], list[int]]:
+        """All rows of some columns, in runs of whole pieces; and how many rows are in each."""
         raise NotImplementedError
 
     def prepare(self, parsed: Parsed, wanted: Wanted, room: Room) -> Prepared:
@@ -89,16 +89,15 @@ class Elsewhere:
             raise ValueError(f"with engine= {shown} must name a column: arrays cannot be cut as the workers read rows")
         stub = source_of(self.names, None, None)
         learning = Learning(parsed, stub, wanted.asked, {})
-        stretches = self.stretches(learning.wanted)
+        stretches, sizes = self.stretches(learning.wanted)
         job = Job(parsed.text, wanted.asked)
         try:
             pack(wanted.outcome)
         except TypeError:
             message = f"outcome={wanted.outcome!r} cannot be sent to workers; give a text or a number"
             raise ValueError(message) from None
-        with passing("looking at the data", None) as done:
-            seen = self.engine.ask("look", stretches, (job,))
-            done(sum(own.gaps.rows for own in seen))
+        with passing("looking at the data", sum(sizes)) as done:
+            seen = self.engine.ask("look", stretches, (job,), lambda place: done(sizes[place]))
         counts = [(own.gaps.rows, own.gaps.kept) for own in seen]
         for own in seen:
             learning.then(own)
@@ -108,8 +107,8 @@ class Elsewhere:
         common = job, every, wanted.family, dict(wanted.columns), Room(room.memory)
         with passing("building rows", learned.rows) as done:
             each = [(own, first) for own, first in zip(counts, firsts[:-1].tolist(), strict=True)]
-            parts = Parts(self.engine, self.engine.remake("build", stretches, common, each), int(firsts[-1]))
-            done(learned.rows)
+            built = self.engine.remake("build", stretches, common, each)
+            parts = Parts(self.engine, built, int(firsts[-1]), lambda place: done(counts[place][1]))
         looked = Looked(wanted.family, learned.formula.outcome)
         for fact in parts.facts:
             if fact.looked is not None:
@@ -155,12 +154,13 @@ class InFiles(Elsewhere):
         ((dates,),) = self.engine.call("dates", [(self.path,)])
         return list(dates)
 
-    def stretches(self, wanted: Sequence[str]) -> list[Handle]:
+    def stretches(self, wanted: Sequence[str]) -> tuple[list[Handle], list[int]]:
         """See `Elsewhere`."""
         known = surveyed(self.path, self.columns, self.known or self._survey(wanted), wanted)
         if not known.rows:
             raise ValueError("the data has no rows")
-        return self.engine.place("files", [(stretch(known, *ends),) for ends in self.cut(known.rows)])
+        runs = list(self.cut(known.rows))
+        return self.engine.place("files", [(stretch(known, *ends),) for ends in runs]), lengths(runs)
 
     def _survey(self, wanted: Sequence[str]) -> list[Surveyed]:
         """What the files are: each worker looks at some of them."""
@@ -187,17 +187,20 @@ class InMemory(Elsewhere):
         """See `Elsewhere`."""
         return list(names_and_dates(self.source)[2])
 
-    def stretches(self, wanted: Sequence[str]) -> list[Handle]:
+    def stretches(self, wanted: Sequence[str]) -> tuple[list[Handle], list[int]]:
         """See `Elsewhere`."""
         found = list(self.source.pieces(wanted))
-        rows = sum(_length(piece) for piece in found)
-        return self.engine.place(
-            "sent",
-            [
-                (list(wanted), _written([piece for piece in found if first <= piece.start < last]), first)
-                for first, last in self.cut(rows)
-            ],
-        )
+        runs = list(self.cut(sum(_length(piece) for piece in found)))
+        sent = [
+            (list(wanted), _written([piece for piece in found if first <= piece.start < last]), first)
+            for first, last in runs
+        ]
+        return self.engine.place("sent", sent), lengths(runs)
+
+
+def lengths(runs: Sequence[tuple[int, int]]) -> list[int]:
+    """Rows of each run."""
+    return [last - first for first, last in runs]
 
 
 def _length(piece: Piece) -> int:
@@ -212,9 +215,9 @@ def _written(found: Sequence[Piece]) -> bytes:
 class Parts:
     """Parts that have been built, what is known of them, and some of their rows, to see whether they repeat."""
 
-    def __init__(self, engine: Engine, handles: Sequence[Handle], size: int) -> None:
+    def __init__(self, engine: Engine, handles: Sequence[Handle], size: int, heard: Heard = nobody) -> None:
         self.engine, self.handles = engine, handles
-        self.facts: list[Facts] = engine.ask("facts", handles, (size,))
+        self.facts: list[Facts] = engine.ask("facts", handles, (size,), heard)
         self.ends = np.cumsum([0, *(fact.rows for fact in self.facts)])
         self.size = int(self.ends[-1])
 

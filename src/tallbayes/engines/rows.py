@@ -73,8 +73,8 @@ class EngineRows(InParts):
         params = [NOTHING if given is None else vectors(given, self.width) for _, given in questions]
         asked = [(task, None if given is None else own) for (task, given), own in zip(questions, params, strict=True)]
         with passing("pass over all rows", self.size) as done:
-            said = self.engine.ask("reduce", self._parts, (asked, self._columns))
-            done(self.size)
+            given = asked, self._columns
+            said = self.engine.ask("reduce", self._parts, given, lambda place: done(self._sizes[place]))
         self.count(self.size * sum(task.looks(own) for task, own in zip(tasks, params, strict=True)), 1)
         found = []
         for number, (task, own) in enumerate(zip(tasks, params, strict=True)):

@@ -260,6 +260,8 @@ def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array
 def _factor(precision: Array) -> Array:
     """A factor of the inverse, upper triangular: along its first column the first coefficient moves alone."""
     # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
+    if not (np.diag(precision) > 0).all():
+        raise np.linalg.LinAlgError("no precision: something curves upwards")
     scale = 1 / np.sqrt(np.diag(precision))
     root = np.linalg.cholesky(precision * np.outer(scale, scale))
     # (scipy's solve_triangular wakes all of OpenBLAS's threads for the smallest matrix.)
