@@ -8,6 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,23 +127,29 @@ class Rank:
         return True
 
     def do(self, round: Round, own: Sequence[Sequence[Job]]) -> list[Done]:
-        """What is asked of this rank; exchanges, which all ranks make in the same order, come last."""
+        """What is asked of this rank: questions that follow each other at a time, and what makes parts in its turn."""
         for number in round.forget:
             self.parts.pop(number, None)
-        done: list[Done] = [[] for _ in round.orders]
+        done = list[Done]()
+        for asking, orders in groupby(enumerate(round.orders), lambda one: one[1].kind in ("ask", "call")):
+            for batch in [list(orders)] if asking else ([one] for one in orders):
+                done += self._batch([order for _, order in batch], [own[n] if round.each else [] for n, _ in batch])
+        return done
+
+    def _batch(self, orders: Sequence[Order], own: Sequence[Sequence[Job]]) -> list[Done]:
+        """Orders that do not wait for each other."""
+        if orders[0].kind == "exchange":
+            return [self._exchange(orders[0], own[0])]
+        done: list[Done] = [[] for _ in orders]
         todo = list[tuple[int, Job, Callable[[], Any]]]()
-        for number, order in enumerate(round.orders):
-            jobs = own[number] if round.each else []
+        for number, order in enumerate(orders):
+            jobs = own[number]
             if order.kind == "ask":
                 jobs = [Job(place, old) for place, old in enumerate(order.parts) if old in self.parts]
-            if order.kind != "exchange":
-                todo += [(number, job, self._ready(order, job)) for job in jobs]
+            todo += [(number, job, self._ready(order, job)) for job in jobs]
         answers = self._all([run for *_, run in todo])
         for (number, job, _), answer in zip(todo, answers, strict=True):
             done[number].append((job.place, answer))
-        for number, order in enumerate(round.orders):
-            if order.kind == "exchange":
-                done[number] = self._exchange(order, own[number])
         return done
 
     def _ready(self, order: Order, job: Job) -> Callable[[], Any]:

@@ -2,6 +2,7 @@
 
 A round is one broadcast to all ranks and one answer of each. A thread of rank 0 makes the rounds, so that Ctrl-C, which
 comes to the main thread, never leaves one half made; what several threads ask for while one is made is the next one.
+Orders to make parts are held back until something is asked, and go with that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import count as numbers
+from operator import itemgetter
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -69,7 +71,8 @@ class MPIEngine:
         self._rank, self._threads = joined(comm)
         self._ends = np.cumsum(self._threads) / sum(self._threads)
         self._number, self._forget = numbers(), deque[int]()
-        self._asked: SimpleQueue[Request | None] = SimpleQueue()  # None is the last
+        self._held = list[Request]()  # which nobody waits for yet
+        self._asked: SimpleQueue[list[Request] | None] = SimpleQueue()  # None is the last
         self._open, self._asking = True, threading.Lock()
         self._thread = threading.Thread(target=self._drive, name="tallbayes-mpi", daemon=True)
         self._thread.start()
@@ -89,7 +92,7 @@ class MPIEngine:
         """See `Engine`: runs of parts that follow each other are of the same rank."""
         made = self._parts(self._ranks(len(each)))
         jobs = [Job(place, -1, made[place].number, pack(one)) for place, one in enumerate(each)]
-        self._request(Order("place", function, []), self._dealt(jobs), made, len(each))
+        self._hold(Order("place", function, []), self._dealt(jobs), made)
         return [Handle(part) for part in made]
 
     def remake(self, function: str, parts: Sequence[Any], common: Any, each: Sequence[Any]) -> list[Handle]:
@@ -99,7 +102,7 @@ class MPIEngine:
         each = [pack(one) for one in each]
         jobs = [Job(n, parts[n].number, made[n].number, each[n]) for n in range(len(parts))]
         order = Order("remake", function, [], pack(common))
-        self._request(order, self._by_rank(jobs, ranks), [*parts, *made], len(parts))
+        self._hold(order, self._by_rank(jobs, ranks), [*parts, *made])
         return [Handle(part) for part in made]
 
     def exchange(
@@ -111,7 +114,7 @@ class MPIEngine:
         cuts = [Job(n, old=parts[n].number, message=pack(plan)) for n, plan in enumerate(plans)]
         takes = [Job(n, new=made[n].number, message=pack(one)) for n, one in enumerate(each)]
         order = Order("exchange", give, [], None, take, givers, takers)
-        self._request(order, self._by_rank([*cuts, *takes], [*givers, *takers]), [*parts, *made], len(givers))
+        self._hold(order, self._by_rank([*cuts, *takes], [*givers, *takers]), [*parts, *made])
         return [Handle(part) for part in made]
 
     def ask(self, function: str, parts: Sequence[Any], given: Any, heard: Heard = nobody) -> list[Any]:
@@ -148,28 +151,29 @@ class MPIEngine:
             weakref.finalize(part, self._forget.append, part.number).atexit = False
         return made
 
+    def _hold(self, order: Order, each: list[list[Job]], parts: Sequence[Part]) -> None:
+        """What is to be done before anything that is asked for next."""
+        with self._asking:
+            self._held.append(Request(order, each, parts, Future()))
+
     def _request(
-        self,
-        order: Order,
-        each: list[list[Job]] | None,
-        parts: Sequence[Part],
-        count: int,
-        heard: Heard = nobody,
+        self, order: Order, each: list[list[Job]] | None, parts: Sequence[Part], count: int, heard: Heard = nobody
     ) -> list[Message]:
         """The answers in the order of the parts; of several failures the first is raised."""
-        request = Request(order, each, parts, Future(), heard)
         with self._asking:
             if not self._open:
                 raise RuntimeError("the engine is closed: the ranks of MPI have been told to stop")
-            self._asked.put(request)
-        found: list[Any] = [None] * (count + 1)  # the last are all that are made in an exchange
-        for place, answer in request.answer.result():
-            if found[place] is None:
-                found[place] = answer
-        for answer in found:
-            if isinstance(answer, Failure):
-                raise answer.error()
-        return found[:count]
+            requests, self._held = [*self._held, Request(order, each, parts, Future(), heard)], []
+            self._asked.put(requests)
+        for request in requests:
+            found = request.answer.result()
+            failed = [(place, answer) for place, answer in found if isinstance(answer, Failure)]
+            if failed:
+                raise min(failed, key=itemgetter(0))[1].error()
+        answers = dict(found)
+        if len(answers) < count:
+            raise RuntimeError("a rank has not made a part that it was told to make; the error came before")
+        return [answers[place] for place in range(count)]
 
     def _drive(self) -> None:
         """Make rounds, until told to stop; an error here is none of a job, and ends all ranks."""
@@ -186,12 +190,12 @@ class MPIEngine:
     def _next(self) -> list[Request]:
         """All that is asked for, when something is; nothing if the engine was closed."""
         found = list[Request]()
-        request = self._asked.get()
-        while request is not None:
-            found.append(request)
+        requests = self._asked.get()
+        while requests is not None:
+            found += requests
             if self._asked.empty():
                 return found
-            request = self._asked.get()
+            requests = self._asked.get()
         for one in found:
             one.answer.set_exception(RuntimeError("the engine was closed before this was done"))
         return []
