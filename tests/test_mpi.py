@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command import run
-from under_mpi import KINDS, draws
+from under_mpi import KINDS, fitted
 
 import tallbayes as tb
 from tallbayes.data import pieces
@@ -61,9 +61,9 @@ def reference(folder):
     """Draws of one machine; groups of rows on disk, where they are sampled as on workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", LENGTH)
-        found = {kind: draws(folder, kind) for kind in KINDS if kind != "groups"}
+        found = {kind: fitted(folder, kind).draws for kind in KINDS if kind != "groups"}
         patch.setattr("tallbayes.rows.building.fits", lambda *given: False)
-        return found | {"groups": draws(folder, "groups")}
+        return found | {"groups": fitted(folder, "groups").draws}
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

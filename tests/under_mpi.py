@@ -25,25 +25,27 @@ KINDS = {
 }
 
 
-def draws(folder, kind, engine=None):
+def fitted(folder, kind, engine=None):
     formula, options = KINDS[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tb.fit(formula, folder, engine=engine, **QUICK | options).draws
+        return tb.fit(formula, folder, engine=engine, **QUICK | options)
 
 
 def fits(engine, folder, out):
-    """All kinds of fits, the first in few rounds; and parts are let go of when nobody needs them."""
-    first = draws(folder, "regression", engine)
-    assert engine.rounds <= 8
-    np.savez(out, regression=first, **{kind: draws(folder, kind, engine) for kind in list(KINDS)[1:]})
+    """All kinds of fits, one in as few rounds as there may be; and parts are let go of when nobody needs them."""
+    found = {kind: fitted(folder, kind, engine) for kind in KINDS}
+    first = found["regression"].stats
+    assert first["rounds"] <= first["passes"] + 4, first  # files, what is in them, building; few rows are brought home
+    np.savez(out, **{kind: one.draws for kind, one in found.items()})
+    del found
     gc.collect()
     engine.call("listing", [(folder,)])
     assert not engine._rank.parts
 
 
 def fit(engine, folder):
-    draws(folder, "two-stage", engine)
+    fitted(folder, "two-stage", engine)
 
 
 def refused(kind, call, *given):
