@@ -76,7 +76,8 @@ def show(table: pd.DataFrame) -> None:
     least = {where: table[f"seconds {where}"].min() for where in HERE}
     print("one process with two threads: " + ", ".join(f"{where} {spent:.2f} s" for where, spent in least.items()))
     for where in HERE:
-        print(f"dask 2 over one process, rows in {where}: {table[f'over {where}']['dask 2']:.2f} (aim: at most {AIM})")
+        place = "in memory" if where == "memory" else "on disk"
+        print(f"dask 2 over one process, rows {place}: {table[f'over {where}']['dask 2']:.2f} (aim: at most {AIM})")
 
 
 def measured(case: str, options: argparse.Namespace) -> dict[str, Any]:
