@@ -15,7 +15,7 @@ from tallbayes.families.addresses import Table
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.methods import MH, TwoStage
 from tallbayes.sampling.subsample import Subsample
-from tallbayes.splines.basis import BASES, WIDTH, try_basis
+from tallbayes.splines.basis import BASES, WIDTH, Reference, try_basis
 from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
@@ -83,6 +83,13 @@ def fill_bases(table, reference, counts, rng, out, buffer):
         for m in range(counts[i]):
             while not try_basis(table, reference, rng, out[i, m], buffer):
                 pass
+
+
+def prior_bases(reference: Reference, size: int, rng: np.random.Generator) -> np.ndarray:
+    """So many bases (size, WIDTH)."""
+    out = np.zeros((1, size, WIDTH))
+    fill_bases(BASES.addresses, reference, np.array([size]), rng, out, np.empty(reference.x.shape[1]))
+    return out[0]
 
 
 def draw_prior(model: MARS, size: int, rng: np.random.Generator) -> np.ndarray:

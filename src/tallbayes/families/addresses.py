@@ -80,14 +80,14 @@ def call_at(place: int, signature: Any) -> Any:
 
 
 class Table:
-    """Functions by their places; it may begin with those of another table, and then serves in its stead.
+    """Functions by their places; it may begin with those of other tables, and then serves in their stead.
 
     The place of a function follows from its name. Were they in the order in which they are declared, code
     that was compiled before a function was added in another file, and kept on disk, would call the wrong ones.
     """
 
-    def __init__(self, before: Table | None = None) -> None:
-        self._entries: dict[int, Entry] = {} if before is None else dict(before._entries)
+    def __init__(self, *before: Table) -> None:
+        self._entries: dict[int, Entry] = {place: entry for one in before for place, entry in one._entries.items()}
         self._addresses: NDArray[np.intp] | None = None
 
     @property

@@ -4,9 +4,9 @@ A basis is a row of numbers, so that compiled code and draws can hold it: its de
 knots of up to three hinges, then the mean and the sd by which its column is standardised. The last two are those of the
 column on the reference rows, which are fixed before sampling, and so follow from the rest.
 
-The prior draws J uniformly from 1 to the largest degree, J different variables, signs, and as knots the values of
-reference rows drawn at random; all of it again until enough reference rows are not zero. Bases are proposed from this
-very law, so that its density cancels wherever they are.
+The prior draws J uniformly from 1 to the largest degree, J different variables, signs, and knots, each of which is one
+of so many evenly spaced quantiles of its variable; all of it again until enough reference rows are not zero. Bases are
+proposed from this very law, so that its density cancels wherever they are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reference(NamedTuple):
     """Where bases come from."""
 
     x: Array  # (d, rows)
-    sorted: Array  # (d, rows) each variable by itself
+    knots: Array  # (d, knots) of each variable, ascending: one that stands there twice is twice as probable
     degree: int  # the largest
     fewest: int  # rows that must not be zero
 
@@ -68,6 +68,19 @@ class Splines(NamedTuple):
     def mean(self, x: Array) -> Array:
         """Their mean on each row."""
         return np.asarray(self.each(x).mean(0))
+
+
+def quantiles(x: Array, count: int) -> Array:
+    """So many evenly spaced quantiles of each row of x (d, n), which are values of it; all values if these are few.
+
+    >>> quantiles(np.array([[5.0, 1.0, 2.0, 4.0, 3.0]]), 2)
+    array([[2., 4.]])
+    """
+    values = np.sort(x, axis=1)
+    n = values.shape[1]
+    if n <= count:
+        return values
+    return np.ascontiguousarray(values[:, ((np.arange(count) + 0.5) * n / count).astype(int)])
 
 
 def mean_spline(arrays: Arrays, splines: Splines) -> Array:
@@ -170,9 +183,9 @@ def _admit(table, reference, basis, buffer):
 
 
 @BASES.entry(NOTHING, MATRIX, GENERATOR, COLUMN, INTEGER, INTEGER)
-def _draw_hinge(table, x, rng, basis, j, others):
+def _draw_hinge(table, knots, rng, basis, j, others):
     """The j-th hinge from the prior, in a variable that the first `others`, but for itself, do not have."""
-    d, rows = x.shape
+    d, count = knots.shape
     taken, variable = True, 0
     while taken:
         variable = int(d * uniform(table, rng))
@@ -181,7 +194,7 @@ def _draw_hinge(table, x, rng, basis, j, others):
             taken = taken or (other != j and basis[VARIABLE + other] == variable)
     basis[VARIABLE + j] = variable
     basis[SIGN + j] = 1.0 if uniform(table, rng) < 0.5 else -1.0
-    basis[KNOT + j] = x[variable, int(rows * uniform(table, rng))]
+    basis[KNOT + j] = knots[variable, int(count * uniform(table, rng))]
 
 
 @BASES.entry(TRUTH, REFERENCE, GENERATOR, COLUMN, COLUMN)
@@ -192,7 +205,7 @@ def try_basis(table, reference, rng, basis, buffer):
     degree = 1 + int(reference.degree * uniform(table, rng))
     basis[DEGREE] = degree
     for j in range(degree):
-        _draw_hinge(table, reference.x, rng, basis, j, j)
+        _draw_hinge(table, reference.knots, rng, basis, j, j)
     return _admit(table, reference, basis, buffer)
 
 
@@ -200,38 +213,37 @@ def try_basis(table, reference, rng, basis, buffer):
 def vary_basis(table, reference, rng, basis, buffer):
     """Step with a knot, draw a hinge anew, add one or drop one; returns whether that is possible and admissible.
 
-    Each is as probable as its reverse under the prior. A step begins at any of the rows that have the value of the
-    knot, just as the prior gives that value so many chances. To add a hinge, one of d - J variables is drawn, a sign
-    and a knot; to drop it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more
-    hinge.
+    Each is as probable as its reverse under the prior. A step begins at any of the places where the knot stands, just
+    as the prior gives it so many chances. To add a hinge, one of d - J variables is drawn, a sign and a knot; to drop
+    it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more hinge.
     """
-    rows, degree, how = buffer.size, int(basis[DEGREE]), uniform(table, rng)
+    count, degree, how = reference.knots.shape[1], int(basis[DEGREE]), uniform(table, rng)
     j = int(degree * uniform(table, rng))
     if how < STEP:
-        values, knot, low, high = reference.sorted[int(basis[VARIABLE + j])], basis[KNOT + j], 0, rows
+        values, knot, low, high = reference.knots[int(basis[VARIABLE + j])], basis[KNOT + j], 0, count
         while low < high:
             middle = (low + high) >> 1
             if values[middle] < knot:
                 low = middle + 1
             else:
                 high = middle
-        while high < rows and values[high] == knot:
+        while high < count and values[high] == knot:
             high += 1
         rank = low + int((high - low) * uniform(table, rng))
-        reach = 0.5 * rows
+        reach = 0.5 * count
         for _ in range(int(SCALES * uniform(table, rng))):
             reach *= 0.5
         step = 1 + int(reach * uniform(table, rng))
         rank += step if uniform(table, rng) < 0.5 else -step
-        if rank < 0 or rank >= rows:
+        if rank < 0 or rank >= count:
             return False
         basis[KNOT + j] = values[rank]
     elif how < REDRAW:
-        _draw_hinge(table, reference.x, rng, basis, j, degree)
+        _draw_hinge(table, reference.knots, rng, basis, j, degree)
     elif how < ADD:
         if degree == reference.degree:
             return False
-        _draw_hinge(table, reference.x, rng, basis, degree, degree)
+        _draw_hinge(table, reference.knots, rng, basis, degree, degree)
         basis[DEGREE] = degree + 1
     else:
         if degree == 1:

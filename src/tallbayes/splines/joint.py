@@ -24,6 +24,8 @@ from tallbayes.splines.sheet import SHEETS
 
 Array = NDArray[np.float64]
 
+CHUNK = 1_024  # rows at a time
+
 
 class Products(NamedTuple):
     """Of the columns of a place on a sheet."""
@@ -57,18 +59,40 @@ JOINT = Table(SHEETS)
 @JOINT.entry(NOTHING, COLUMN, COLUMN, MATRIX, INTEGER, INTEGER, COLUMN, PRODUCTS, COLUMN)
 def put_column(curvature, pull, columns, size, j, column, products, spare):
     """Column j of `size` is this one: its products with all others, and with itself."""
-    gram, slope = products.gram, 0.0
-    for i in range(spare.size):
-        spare[i] = curvature[i] * column[i]
-    for i in range(spare.size):
-        slope += pull[i] * column[i]
-    products.slope[j] = slope
+    line, slope, own = products.gram[j], 0.0, 0.0
     for other in range(size):
-        own, total = column if other == j else columns[other], 0.0
-        for i in range(spare.size):
-            total += spare[i] * own[i]
-        gram[j, other] = total
-        gram[other, j] = total
+        line[other] = 0.0
+    for start in range(0, column.size, CHUNK):  # four columns at a time, with what they share near at hand
+        stop = start + CHUNK if start + CHUNK < column.size else column.size
+        v, part, other = spare[: stop - start], column[start:stop], 0
+        bend, force = curvature[start:stop], pull[start:stop]
+        for i in range(v.size):
+            v[i] = bend[i] * part[i]
+            slope += force[i] * part[i]
+            own += v[i] * part[i]
+        while other + 4 <= size:
+            first, second = columns[other, start:stop], columns[other + 1, start:stop]
+            third, fourth = columns[other + 2, start:stop], columns[other + 3, start:stop]
+            one, two, three, four = 0.0, 0.0, 0.0, 0.0
+            for i in range(v.size):
+                one += v[i] * first[i]
+                two += v[i] * second[i]
+                three += v[i] * third[i]
+                four += v[i] * fourth[i]
+            line[other] += one
+            line[other + 1] += two
+            line[other + 2] += three
+            line[other + 3] += four
+            other += 4
+        while other < size:
+            first, one = columns[other, start:stop], 0.0
+            for i in range(v.size):
+                one += v[i] * first[i]
+            line[other] += one
+            other += 1
+    products.slope[j], line[j] = slope, own
+    for other in range(size):
+        products.gram[other, j] = line[other]
 
 
 @JOINT.entry(NOTHING, PRODUCTS, INTEGER, INTEGER, PRODUCTS)

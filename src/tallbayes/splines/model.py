@@ -30,8 +30,9 @@ from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.picking import NotBinary, Picked
 from tallbayes.rows.protocol import RowsAtHand
-from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
+from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share, quantiles
 from tallbayes.splines.sheet import Sheet
+from tallbayes.splines.tables import MOST_KNOTS, knots_for
 
 Array = NDArray[np.float64]
 
@@ -74,6 +75,7 @@ class MARS:
         max_bases: int = 20,
         expected_bases: float | None = None,
         precision: tuple[float, float] = (0.5, 0.5),
+        knots: int | None = None,
         reference: int = 2_000,
         min_rows: int | None = None,
         memory: float = 1e9,
@@ -84,6 +86,7 @@ class MARS:
         for name, value, least in (
             ("max_interaction", max_interaction, 1),
             ("max_bases", max_bases, 1),
+            ("knots", 2 if knots is None else knots, 2),
             ("reference", reference, 2),
             ("min_rows", 1 if min_rows is None else min_rows, 1),
             ("watched", watched, 1),
@@ -109,7 +112,9 @@ class MARS:
         some = self.rows.reduce(Picked(chosen))
         self.look, values = Look(some, np.ones(some.size)), some.x
         fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
-        self.reference = Reference(values, np.sort(values, axis=1), min(int(max_interaction), len(values)), fewest)
+        degree = min(int(max_interaction), len(values))
+        count = knots if knots is not None else knots_for(values, degree) or MOST_KNOTS
+        self.reference = Reference(values, quantiles(values, count), degree, fewest)
         self._check_reference(rng)
         self.reference_sheet = Sheet.of_rows(values, some.y, np.ones(chosen.size))
         counts = np.arange(self.most + 1)

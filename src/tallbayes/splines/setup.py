@@ -13,11 +13,15 @@ from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.seeds import Seed, seeds
 from tallbayes.sampling.subsample import Subsample
 from tallbayes.sampling.surrogate import Description
+from tallbayes.splines import collapsed_loop
 from tallbayes.splines.cells import Cells
-from tallbayes.splines.model import INTERCEPT_SD, MARS
+from tallbayes.splines.collapsed import CollapsedKernel
+from tallbayes.splines.model import INTERCEPT_SD, MARS, splines
+from tallbayes.splines.quadratic import POINTS, Expansion
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.reversible_jump_loop import Law
 from tallbayes.splines.sheet import Sheet, Sheets
+from tallbayes.splines.tables import MOST_NUMBERS, different, numbers_in
 from tallbayes.splines.track import SplineTrack
 
 METHODS, PROPOSALS = ("auto", "two-stage", "mh"), ("informed", "random-walk")
@@ -27,6 +31,8 @@ MOVES, DECIDED_MOVES = (0.1, 0.1, 0.1, 0.4, 0.25, 0.05), (0.2, 0.2, 0.15, 0.25, 
 WIDER = 1.2  # variance of proposals over that of the sheet's posterior, where the sheet stands for all rows
 TOGETHER, TOGETHER_WIDER = 0.8, 1.1  # share of proposals for all coefficients, where the sheet has a reference
 INFORMERS = 4_000  # rows that inform proposals where nothing screens them
+COLLAPSED_MOVES = (0.15, 0.15, 0.1, 0.55, 0.05)  # birth, death, change, variation, lambda
+SUBCHAIN = 1_000  # of them before all rows decide
 ROUNDS = 20  # moves a draw that all rows decide on
 FIRST_LENGTH = 20  # of subchains, before warm-up knows better
 
@@ -39,9 +45,19 @@ class SplineSetup:
     seed: Seed
     phases: Phases
 
-    def auto(self) -> ReversibleJumpKernel:
-        """Two-stage with cells."""
-        return self.two_stage(None, None, None)
+    def auto(self) -> CollapsedKernel | ReversibleJumpKernel:
+        """With coefficients integrated out, if there is room for the tables; or two-stage with cells."""
+        model, law = self.model, self._law(None)
+        knots = [own.size for own in different(model.reference.knots)]
+        if numbers_in(knots, model.reference.degree) > MOST_NUMBERS:
+            return self.two_stage(None, None, None)
+        with self.phases("surrogate"):
+            prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES))
+            seed = int(self._rng.integers(2**31))
+            expansion = model.rows.keep(Expansion, model.reference, POINTS, seed)
+            quadratic = expansion.at(splines(model.nothing[None], model.most))
+            track = model.rows.keep(SplineTrack, model.most, model.memory)
+            return CollapsedKernel(model, prior, expansion, quadratic, track, SUBCHAIN)
 
     def metropolis(self, proposal: str | None) -> ReversibleJumpKernel:
         """Plain reversible jump: all rows decide on each move."""

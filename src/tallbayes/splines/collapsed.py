@@ -1,0 +1,197 @@
+"""Splines with coefficients integrated out: bases come, go and change on a quadratic, and all rows decide.
+
+Around one reference the log-likelihood is a quadratic L* in the coefficients, whatever the bases (`quadratic.py`). So
+given bases and lambda it is a Gaussian in the coefficients b, and can be integrated over them: a state is the set of
+bases and lambda, with weight
+
+    p(k) p(lambda) exp[ r'(A + P)^-1 r / 2 ] |P|^(1/2) / |A + P|^(1/2),    P = diag(1 / sd^2, lambda, ..., lambda).
+
+A move is picked at random: birth of a basis from its prior, death of one, change of one for another from the prior,
+variation of one (`basis.vary_basis`), or a draw of lambda given coefficients drawn for it. Bases come from their prior,
+which cancels; where in the list a new one goes cancels with which one dies: so a move is decided by the ratio of the
+weights alone, and no coefficient has to be guessed. It takes microseconds, however many rows there are.
+
+After a number of moves b is drawn from its Gaussian. Moves picked at random are reversible with respect to the marginal
+of exp L* over bases and lambda, and a fresh draw of b keeps that for all of it; so all rows decide whether the chain
+goes there, with the ratio of full likelihoods over that of exp L*, as in any second stage. The draws are those of the
+posterior, however poor the quadratic: its error is felt in the share that is accepted, and is told.
+
+References: D. G. T. Denison, B. K. Mallick and A. F. M. Smith (1998), "Bayesian MARS"; C. C. Holmes and D. G. T.
+Denison (2003), "Classification with Bayesian MARS"; R. D. Payne and B. K. Mallick, "Two-Stage Metropolis-Hastings for
+Tall Data".
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data.timing import Phases
+from tallbayes.rows import threads
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, second_log_ratio
+from tallbayes.sampling.request import COSTLY
+from tallbayes.splines.collapsed_loop import KINDS, Law, Place, Room, enter, explore
+from tallbayes.splines.model import MARS
+from tallbayes.splines.quadratic import Expansion, Quadratic
+from tallbayes.splines.reference import find_reference
+from tallbayes.splines.track import SplineTrack, SplineTrail, Terms
+
+Array = NDArray[np.float64]
+
+REFRESH = 500  # steps after which kept linear predictors are computed anew
+WARMUP = 240  # steps
+
+
+class State(NamedTuple):
+    """Where the chains are."""
+
+    theta: Array  # (chains, width)
+    places: tuple[Place, ...]
+    full: SplineTrail  # by the log-likelihood of all rows
+    steps: int  # made so far
+    tally: NDArray[np.int64]  # (chains, kinds, 2) moves proposed, and accepted by L*
+
+
+@dataclass(frozen=True)
+class CollapsedKernel:
+    """So many `moves` on a quadratic before all rows decide; in warm-up it may be that nobody does."""
+
+    model: MARS
+    law: Law
+    expansion: Expansion  # makes quadratics
+    quadratic: Quadratic
+    track: SplineTrack  # follows chains on all rows
+    moves: int
+    power: float = 1.0  # of the likelihood, less than one in warm-up only
+    decided: bool = True
+    initial: Array | None = None  # (chains, width) where chains start, if not with nothing
+    why: str = ""
+    exact = True
+    parts = ()
+    most_draws = COSTLY
+    warmup = WARMUP
+    name = "collapsed reversible jump"
+
+    @property
+    def kernels(self) -> tuple[CollapsedKernel]:
+        """See `Kernel`."""
+        return (self,)
+
+    @property
+    def touched(self) -> tuple[int, int]:
+        """See `Kernel`."""
+        return self.model.rows.touched, self.expansion.touched
+
+    def facts(self) -> dict[str, Any]:
+        """See `Kernel`."""
+        return {"surrogate": f"quadratic, {self.quadratic.weights.size:,} points", "proposal": "collapsed"} | {
+            "subchain": self.moves
+        }
+
+    def start(self, rng: Streams, theta: Array | None = None) -> State:
+        """Chains at `theta` or `initial`, or with no bases."""
+        theta = self.initial if theta is None else theta
+        if theta is None:
+            theta = np.tile(self.model.nothing, (len(rng.first), 1))
+        theta = np.array(theta, dtype=float)
+        state = State(theta, (), self.track.start(len(theta)), 0, np.zeros((len(theta), KINDS, 2), np.int64))
+        return self.enter(state)
+
+    def enter(self, state: State) -> State:
+        """The same chains on the quadratic of this kernel."""
+        places = tuple(self.place(theta) for theta in state.theta)
+        for chain, place in enumerate(places):
+            if self.decided:
+                self.track.enter(state.full, chain, *_live(place))
+        return state._replace(places=places)
+
+    def place(self, theta: Array) -> Place:
+        """A parameter vector on the quadratic."""
+        most = self.model.most
+        place = Place.empty(most, self.quadratic.weights.size)
+        place.head[:], place.coefficients[:] = theta[:2], theta[2 : most + 3]
+        place.bases[:] = theta[most + 3 :].reshape(most, -1)
+        enter(self.quadratic, self.law, place, self._room())
+        return place
+
+    def _room(self) -> Room:
+        return Room.empty(self.model.most, self.quadratic.weights.size, self.law.reference.x.shape[1])
+
+    def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
+        """Move every chain; moves are made in threads, and all rows are looked at by all threads together."""
+        chains, full, made = len(state.places), state.full, state.steps
+        here, tally = list(state.places), state.tally.copy()
+        there = [Place.empty(self.model.most, self.quadratic.weights.size) for _ in here]
+        rooms = [self._room() for _ in here]
+        draws = Draws.empty(steps, 1, chains, self.model.width)
+
+        def moved(chain: int) -> None:
+            copy_place(here[chain], there[chain])
+            explore(self.quadratic, self.law, there[chain], rooms[chain], self.moves, rng.first[chain], tally[chain])
+
+        with ThreadPoolExecutor(min(chains, threads.count())) as pool:
+            for step in range(steps):
+                draw, before = Draws(*(part[step] for part in draws)), tally[..., 1].sum(1)
+                list(pool.map(moved, range(chains)))
+                self.expansion.touched += chains * self.moves * self.quadratic.weights.size
+                draw.screened[0] = (tally[..., 1].sum(1) - before) / self.moves
+                made += 1
+                for chain in range(chains):
+                    if self._decide(chain, here[chain], there[chain], full, rng.second[chain], draw):
+                        here[chain], there[chain] = there[chain], here[chain]
+                    if made % REFRESH == 0 and self.decided:
+                        self.track.enter(full, chain, *_live(here[chain]))
+                    draw.theta[chain], draw.log_posterior[chain] = _theta(here[chain]), full.value[chain]
+        theta = np.stack([_theta(place) for place in here])
+        return State(theta, tuple(here), full, made, tally), draws
+
+    def _decide(
+        self, chain: int, here: Place, there: Place, full: SplineTrail, rng: np.random.Generator, draw: Draws
+    ) -> bool:
+        """All rows decide."""
+        if not self.decided:
+            return True
+        value = self.track.at(full, chain, Terms.between(_live(here), _live(there)))
+        own = self.power * value, self.power * full.value[chain]
+        log_ratio = float(second_log_ratio(own, (there.values[1], here.values[1])))  # type: ignore[arg-type]
+        accepted = bool(np.log(rng.random()) < log_ratio)
+        draw.decided[0, chain], draw.accepted[0, chain], draw.log_second[0, chain] = True, accepted, log_ratio
+        if accepted:
+            self.track.accept(full, chain, value)
+        return accepted
+
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[CollapsedKernel, State]:
+        """Find a reference to stay with; see `reference.py`."""
+        return find_reference(self, state, draws, advance)
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior; of each the log-likelihood is known, and by how much L* misses it."""
+        star = np.array([[self.place(theta).values[1] for theta in chain] for chain in path.theta])
+        missed = path.log_posterior - star
+        stats = {"total_log_likelihood": path.log_posterior, "surrogate_error": missed - missed.mean()}
+        return Finished(path.theta, stats, {})
+
+
+def copy_place(here: Place, there: Place) -> None:
+    """Make `there` the same place."""
+    size = int(here.head[0]) + 1
+    there.columns[:size] = here.columns[:size]
+    for name in ("head", "coefficients", "bases", "values"):
+        getattr(there, name)[:] = getattr(here, name)
+    for mine, own in zip(here.products, there.products, strict=True):
+        own[:] = mine
+
+
+def _theta(place: Place) -> Array:
+    """A place as a parameter vector."""
+    return np.concatenate([place.head, place.coefficients, place.bases.ravel()])
+
+
+def _live(place: Place) -> tuple[Array, Array]:
+    """Coefficients and bases that a place has."""
+    k = int(place.head[0])
+    return place.coefficients[: k + 1], place.bases[:k]
