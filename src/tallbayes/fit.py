@@ -7,10 +7,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from tallbayes import families
+from tallbayes.data import spline_term
 from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases
+from tallbayes.engines.dask_frames import is_dask_frame
 from tallbayes.engines.opening import on_engine
-from tallbayes.families import Family
+from tallbayes.families import Bernoulli, Family
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.design import parse_for
@@ -20,6 +23,7 @@ from tallbayes.results.fit import Fit
 from tallbayes.results.sample import answer
 from tallbayes.sampling.methods import Method, named
 from tallbayes.sampling.request import Request
+from tallbayes.splines.model import MARS
 
 OPTIONS = {  # of methods, which were arguments of `fit` once
     **dict.fromkeys(("surrogate", "subchain"), "tb.TwoStage({})"),
@@ -57,7 +61,8 @@ def fit(
 
     Parameters
     ----------
-    formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. A term (1 | bank) gives every bank
+    formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. With "foreclosed ~ s(fico, dti)"
+        the log-odds are a spline of these variables, whose shape is found with it. A term (1 | bank) gives every bank
         an effect of its own, Normal around zero with a standard deviation that is estimated too. A '.' on the right
         stands for all other columns, offset(log(days)) is added to the linear predictor as it is, and counts of
         successes are p(successes, trials) or cbind(successes, failures) on the left. Of dates, use year(d), month(d),
@@ -117,6 +122,12 @@ def fit(
     given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
     given |= {"outcome": outcome, "missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
     phases = Phases()
+    if (spline := spline_term.cut(formula)) is not None:
+        refused = {"prior": prior, "group_prior": group_prior, "weights": weights, "offset": offset, "cache": cache}
+        _refuse_for_splines(families.resolve(family), refused | {"engine": engine}, data)
+        with showing(progress):
+            how = {"outcome": outcome, "missing": missing, "memory": memory} | spline.options
+            return answer(MARS(spline.text, data, **how), method, request)
     with on_engine(engine, data) as rows:
         with showing(progress):
             with phases("design"):
@@ -129,6 +140,17 @@ def fit(
                 model = GLM(parsed, rows, family, prior, **given)
         model.seconds["design"] += phases.seconds["design"]
         return answer(model, method, request)
+
+
+def _refuse_for_splines(family: Family, given: dict[str, Any], data: Any) -> None:
+    """Say what a spline cannot have."""
+    if family != Bernoulli():
+        raise ValueError(f"s(...) is for outcomes of two kinds with the logit link, not for {family}")
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}= is not for splines; leave it out, or fit a regression with terms such as bs(x)")
+    if is_dask_frame(data):
+        raise ValueError("splines need any row at any time, and cannot have a Dask frame; write it to Parquet files")
 
 
 def _refuse_old(given: dict[str, Any]) -> None:

@@ -70,16 +70,21 @@ class Looked:
 
 
 def build(
-    learned: Learned, family: Family, given: Mapping[str, Any], room: Room = ROOM, file: IO[bytes] | None = None
+    learned: Learned,
+    family: Family,
+    given: Mapping[str, Any],
+    room: Room = ROOM,
+    file: IO[bytes] | None = None,
+    merge: bool = True,
 ) -> tuple[RowsAtHand, int]:
     """The rows of a formula that has been learned, in one pass over the data; and how many outcomes are not zero.
 
     `given` are weights, offset, trials and exposure, where there are any: a column's name or an array. Rows go to the
-    `file`, if there is one.
+    `file`, if there is one. `merge` says whether duplicates may become rows with weights.
     """
     formula, looked = learned.formula, Looked(family, learned.formula.outcome)
     most = most_rows(family, learned.rows)
-    building = builder(len(formula.coefficients), most, formula.group, len(formula.group_levels), room, file)
+    building = builder(len(formula.coefficients), most, formula.group, len(formula.group_levels), room, file, merge)
     try:
         for columns in pieces(learned, family, given, looked):
             building.add(columns)

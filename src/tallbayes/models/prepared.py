@@ -49,6 +49,7 @@ class Wanted(NamedTuple):
     strata: Sequence[str]
     outcome: Any
     missing: str
+    merge: bool = True  # whether duplicates may become rows with weights
 
     @property
     def asked(self) -> Asked:
@@ -104,7 +105,7 @@ def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:
 
 
 def _build(learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None = None) -> tuple[RowsAtHand, int]:
-    return build(learned, wanted.family, {**wanted.columns, **wanted.arrays}, room, file)
+    return build(learned, wanted.family, {**wanted.columns, **wanted.arrays}, room, file, wanted.merge)
 
 
 def _prepared(learned: Learned, rows: RowsAtHand, ones: int) -> Prepared:

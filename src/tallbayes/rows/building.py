@@ -34,15 +34,22 @@ class Builder(Protocol):
 
 
 def builder(
-    columns: int, most: int, group: str | None = None, groups: int = 0, room: Room = ROOM, file: IO[bytes] | None = None
+    columns: int,
+    most: int,
+    group: str | None = None,
+    groups: int = 0,
+    room: Room = ROOM,
+    file: IO[bytes] | None = None,
+    merge: bool = True,
 ) -> Builder:
     """For `most` rows at most, in memory if there is room for them; in a file if one is given.
 
-    `group` names the stratum that has the numbers of the rows' groups.
+    `group` names the stratum that has the numbers of the rows' groups. `merge` says whether duplicates may become rows
+    with weights.
     """
     if file is None and fits(columns, most, room):
-        return MemoryBuilder(columns, most, group, groups)
-    return DiskBuilder(group, groups, room, file)
+        return MemoryBuilder(columns, most, group, groups, merge)
+    return DiskBuilder(group, groups, room, file, merge)
 
 
 def fits(columns: int, rows: int, room: Room) -> bool:
@@ -65,8 +72,8 @@ class MemoryBuilder:
     (2, 5.0)
     """
 
-    def __init__(self, columns: int, most: int, group: str | None = None, groups: int = 0) -> None:
-        self._columns, self._most, self._group, self._groups = columns, most, group, groups
+    def __init__(self, columns: int, most: int, group: str | None = None, groups: int = 0, merge: bool = True) -> None:
+        self._columns, self._most, self._group, self._groups, self._merge = columns, most, group, groups, merge
         self._held: Columns | None = None
         self._size = 0
 
@@ -101,7 +108,7 @@ class MemoryBuilder:
         if self._group is not None:
             columns = columns.take(together(columns.strata[self._group]))
         self._held = None
-        return MemoryRows(*columns.without_duplicates(), self._group, self._groups)
+        return MemoryRows(*(columns.without_duplicates() if self._merge else columns), self._group, self._groups)
 
 
 def _per_row(columns: Columns) -> list[NDArray[Any]]:

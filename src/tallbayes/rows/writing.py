@@ -19,8 +19,10 @@ from tallbayes.rows.store import Fields, Store
 class DiskBuilder:
     """Takes the columns of rows piece by piece into a file: one that is given, or a scratch file."""
 
-    def __init__(self, group: str | None, groups: int, room: Room, file: IO[bytes] | None = None) -> None:
-        self._group, self._groups, self._room, self._file = group, groups, room, file
+    def __init__(
+        self, group: str | None, groups: int, room: Room, file: IO[bytes] | None = None, merge: bool = True
+    ) -> None:
+        self._group, self._groups, self._room, self._file, self._merge = group, groups, room, file, merge
         self._chunks: Chunks | None = None
 
     def add(self, part: Columns) -> None:
@@ -46,7 +48,7 @@ class DiskBuilder:
         store = self._chunks.finish()
         if self._group is not None:
             store = self._again(sorted_by_group(store, self._room.memory))
-        merged = _merged(store)
+        merged = _merged(store) if self._merge else None
         return store if merged is None else self._again([merged])
 
     def _again(self, parts: Iterable[Columns]) -> Store:

@@ -12,29 +12,39 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
-from tallbayes.data.learning import learn
 from tallbayes.data.outcome import said
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.families import check as check_outcomes
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.picking import NotBinary, Picked
 from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.room import Room
 from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share, quantiles
 from tallbayes.splines.sheet import Sheet
 from tallbayes.splines.tables import MOST_KNOTS, knots_for
 
 Array = NDArray[np.float64]
+
+
+class _Reading(NamedTuple):
+    """How data are read by a formula; see `fit`."""
+
+    outcome: Any
+    missing: str
+    memory: int | str | None
+
 
 INTERCEPT_SD = 10.0
 FEWEST = 20  # reference rows that are not zero in a basis
@@ -57,8 +67,10 @@ class MARS:
     most bases; `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and
     rate of the Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its
     scale, and at least `min_rows` must not be zero in it: 20 unless given, or a tenth of the reference rows if that is
-    less. `memory` bytes may be used to keep columns of bases. `names` are those of the columns of a matrix. Convergence
-    is judged by the log-odds of so many `watched` reference rows.
+    less. A basis has its knots among `knots` quantiles of each variable, 256 unless there are so many variables that
+    fewer make it fast. `column_memory` bytes may be used to keep columns of bases. `names` are those of the columns of
+    a matrix. Convergence is judged by the log-odds of so many `watched` reference rows. With a formula, `outcome`,
+    `missing` and `memory` are those of `tb.fit`.
 
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> model = MARS(X, X[:, 0] > 0.5)
@@ -71,17 +83,20 @@ class MARS:
         formula: str | ArrayLike | RowsAtHand,
         data: Any = None,
         *,
-        max_interaction: int = 3,
-        max_bases: int = 20,
+        max_interaction: int = 2,
+        max_bases: int = 40,
         expected_bases: float | None = None,
         precision: tuple[float, float] = (0.5, 0.5),
         knots: int | None = None,
         reference: int = 2_000,
         min_rows: int | None = None,
-        memory: float = 1e9,
+        column_memory: float = 1e9,
         watched: int = 20,
         names: Sequence[str] | None = None,
         seed: int = 0,
+        outcome: Any = None,
+        missing: str = "refuse",
+        memory: int | str | None = None,
     ) -> None:
         for name, value, least in (
             ("max_interaction", max_interaction, 1),
@@ -100,12 +115,12 @@ class MARS:
             raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
         if expected_bases is not None and not expected_bases > 0:
             raise ValueError(f"expected_bases must be positive, not {expected_bases!r}")
-        if not memory >= 0:
-            raise ValueError(f"memory must be a number of bytes, not {memory!r}")
+        if not column_memory >= 0:
+            raise ValueError(f"column_memory must be a number of bytes, not {column_memory!r}")
         phases = Phases()
         with phases("design"):
-            self.rows = self._read(formula, data, names)
-        self.observations, self.most, self.memory = self.rows.size, int(max_bases), memory
+            self.rows = self._read(formula, data, names, _Reading(outcome, missing, memory))
+        self.observations, self.most, self.column_memory = self.rows.size, int(max_bases), column_memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(self.rows.size, min(reference, self.rows.size), replace=False))
@@ -124,9 +139,12 @@ class MARS:
         self.points = values[:, np.linspace(0, chosen.size - 1, min(watched, chosen.size)).astype(int)]
         self.seconds = phases.seconds
 
-    def _read(self, formula: str | ArrayLike | RowsAtHand, data: Any, names: Sequence[str] | None) -> RowsAtHand:
+    def _read(
+        self, formula: str | ArrayLike | RowsAtHand, data: Any, names: Sequence[str] | None, read: _Reading
+    ) -> RowsAtHand:
         """Variables and outcomes, all checked."""
         self.formula: Formula | None = None
+        self.left_out: Sequence[str] = ()
         self.outcome_said = ""  # what counts as 1, if that had to be said
         self.family = Bernoulli()
         if isinstance(formula, MemoryRows | DiskRows):
@@ -144,25 +162,25 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            learned = learn(parsed, data)
-            self.formula, (x, y) = learned.formula, learned.arrays()
-            self.outcome_said = said(parsed.outcome, self.formula.event, int(np.count_nonzero(y)), y.size)
-            kept = [j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]
-            if not kept:
+            wanted = Wanted(self.family, {}, {}, (), read.outcome, read.missing, merge=False)
+            prepared = prepare(parsed, data, wanted, Room.of(read.memory, None))
+            self.formula, self.left_out = prepared.formula, prepared.left_out
+            every = self.formula.coefficients
+            self.outcome_said = said(parsed.outcome, self.formula.event, prepared.ones, prepared.observations)
+            self.named, self.names = True, tuple(name for name in every if name != "Intercept")
+            if not self.names:
                 raise ValueError(f"the formula {formula!r} has no variables; a spline needs at least one variable")
-            x, outcome, self.named = x[kept], self.formula.outcome, True
-            self.names = tuple(self.formula.coefficients[j] for j in kept)
-        else:
-            if names is None and hasattr(given, "columns"):
-                names = list(given.columns)
-            x, y, outcome = np.asarray(given, dtype=float).T, np.asarray(data, dtype=float), "y"
-            self.named = names is not None
-            if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
-                raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
-            self.names = _names(names, len(x))
-            for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
-                if not np.isfinite(values.sum()):
-                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            return prepared.rows.without([j for j, name in enumerate(every) if name == "Intercept"])
+        if names is None and hasattr(given, "columns"):
+            names = list(given.columns)
+        x, y, outcome = np.asarray(given, dtype=float).T, np.asarray(data, dtype=float), "y"
+        self.named = names is not None
+        if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
+            raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
+        self.names = _names(names, len(x))
+        for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
+            if not np.isfinite(values.sum()):
+                raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
         check_outcomes(self.family, y, outcome)
         return MemoryRows(x, y)
 

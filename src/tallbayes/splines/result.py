@@ -328,7 +328,7 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged), model.look), model.family),
     }
     stats = run.stats | {"named": model.named, "outcome": model.outcome_said}
-    stats["told"] = [model.outcome_said] if model.outcome_said else []
+    stats["told"] = [*([model.outcome_said] if model.outcome_said else []), *model.left_out]
     return Result("mars", model.variables(theta), run.sample_stats, stats, others)
 
 

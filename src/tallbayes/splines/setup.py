@@ -17,7 +17,7 @@ from tallbayes.splines import collapsed_loop
 from tallbayes.splines.cells import Cells
 from tallbayes.splines.collapsed import CollapsedKernel
 from tallbayes.splines.model import INTERCEPT_SD, MARS, splines
-from tallbayes.splines.quadratic import POINTS, Expansion
+from tallbayes.splines.quadratic import Expansion, points_for
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.reversible_jump_loop import Law
 from tallbayes.splines.sheet import Sheet, Sheets
@@ -32,7 +32,7 @@ WIDER = 1.2  # variance of proposals over that of the sheet's posterior, where t
 TOGETHER, TOGETHER_WIDER = 0.8, 1.1  # share of proposals for all coefficients, where the sheet has a reference
 INFORMERS = 4_000  # rows that inform proposals where nothing screens them
 COLLAPSED_MOVES = (0.15, 0.15, 0.1, 0.55, 0.05)  # birth, death, change, variation, lambda
-SUBCHAIN = 1_000  # of them before all rows decide
+SUBCHAIN, MOVE = (300, 3_000), 500  # of them before all rows decide: each costs about as much as so many rows
 ROUNDS = 20  # moves a draw that all rows decide on
 FIRST_LENGTH = 20  # of subchains, before warm-up knows better
 
@@ -54,10 +54,11 @@ class SplineSetup:
         with self.phases("surrogate"):
             prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES))
             seed = int(self._rng.integers(2**31))
-            expansion = model.rows.keep(Expansion, model.reference, POINTS, seed)
+            expansion = model.rows.keep(Expansion, model.reference, points_for(model.rows.size), seed)
             quadratic = expansion.at(splines(model.nothing[None], model.most))
-            track = model.rows.keep(SplineTrack, model.most, model.memory)
-            return CollapsedKernel(model, prior, expansion, quadratic, track, SUBCHAIN)
+            track = model.rows.keep(SplineTrack, model.most, model.column_memory)
+            moves = int(np.clip(model.rows.size // MOVE, *SUBCHAIN))
+            return CollapsedKernel(model, prior, expansion, quadratic, track, moves)
 
     def metropolis(self, proposal: str | None) -> ReversibleJumpKernel:
         """Plain reversible jump: all rows decide on each move."""
@@ -116,7 +117,7 @@ class SplineSetup:
     def _kernel(
         self, law: Law, sheets: Sheets, subchain: int, rounds: int = 1, steered: bool = False
     ) -> ReversibleJumpKernel:
-        track = self.model.rows.keep(SplineTrack, self.model.most, self.model.memory)
+        track = self.model.rows.keep(SplineTrack, self.model.most, self.model.column_memory)
         return ReversibleJumpKernel(self.model, law, sheets, track, subchain, rounds, steered=steered)
 
     def _sample(self, chosen: Subsample) -> Sheets:

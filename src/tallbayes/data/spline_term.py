@@ -1,0 +1,91 @@
+"""The right side s(x, z) of a formula: a spline of these variables, and what it may be like."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, NamedTuple
+
+OPTIONS = ("max_interaction", "max_bases", "expected_bases", "knots")
+
+_CALL, _OPTION = re.compile(r"(?<![\w.`])s\s*\("), re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
+
+
+class Spline(NamedTuple):
+    """The formula with the variables as summands, and the options by name."""
+
+    text: str
+    options: dict[str, Any]
+
+
+def cut(text: str) -> Spline | None:
+    """What a formula says of a spline; None if it is that of a regression.
+
+    >>> cut("late ~ s(age, log(income), max_interaction=3)")
+    Spline(text='late ~ age + log(income)', options={'max_interaction': 3})
+    >>> cut("late ~ s(.)").text, cut("late ~ age")
+    ('late ~ .', None)
+    """
+    left, tilde, right = text.partition("~")
+    if not tilde or not _CALL.search(right):
+        return None
+    call = right.strip()
+    begin = _CALL.match(call)
+    inside = _inside(call, begin.end() - 1) if begin else None
+    if inside is None:
+        raise ValueError(
+            f"s(...) must be all of the right side of {text!r}: put all variables into it, as in 'y ~ s(x, z)', or use "
+            "terms such as bs(x, df=5) for a regression"
+        )
+    variables, options = [], {}
+    for part in _parts(inside):
+        if found := _OPTION.fullmatch(part):
+            options[found[1]] = _value(text, *found.groups())
+        elif part.strip():
+            variables.append(part.strip())
+    if not variables:
+        raise ValueError(f"s() in {text!r} has no variables; name some, as in s(x, z), or all others with s(.)")
+    return Spline(f"{left.strip()} ~ {' + '.join(variables)}", options)
+
+
+def _inside(call: str, begin: int) -> str | None:
+    """What is in the brackets that begin there, if they end with the text."""
+    depth, quote = 0, ""
+    for place in range(begin, len(call)):
+        letter = call[place]
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"`":
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth == 0:
+                return call[begin + 1 : place] if place == len(call) - 1 else None
+    return None
+
+
+def _parts(inside: str) -> list[str]:
+    """What the commas outside of brackets and quotes separate."""
+    found, depth, quote = [""], 0, ""
+    for letter in inside:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"`":
+            quote = letter
+        depth += (letter in "([{") - (letter in ")]}") if not quote else 0
+        if letter == "," and depth == 0 and not quote:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
+
+
+def _value(text: str, name: str, said: str) -> Any:
+    if name not in OPTIONS:
+        raise ValueError(f"s() in {text!r} has no option {name!r}; it has {', '.join(OPTIONS)}")
+    try:
+        return ast.literal_eval(said.strip())
+    except (ValueError, SyntaxError):
+        raise ValueError(f"{name}={said.strip()} in {text!r} must be a number") from None
