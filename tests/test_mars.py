@@ -98,11 +98,11 @@ def test_predictions_have_intervals_and_the_index_of_the_rows(fit):
 
 def test_a_printed_fit_says_how_it_went(fit):
     text = repr(fit)
-    for said in ("two-stage reversible jump, exact", "log_odds[0]", "age", "included", "and 12 more log-odds"):
+    for said in ("collapsed reversible jump, exact", "log_odds[0]", "age", "included", "and 12 more log-odds"):
         assert said in text
     assert fit._repr_html_().count("<table") == 2
     assert fit.stats["exact"] is True
-    assert fit.stats["surrogate"] == "Cells(count=4096, pairs=4000)"
+    assert fit.stats["surrogate"] == "quadratic, 1,500 points"
     assert fit.stats["rows_per_draw"] == pytest.approx(1_500, rel=0.01)
 
 
@@ -162,7 +162,7 @@ def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
 
 def test_the_best_length_weighs_acceptance_against_the_pass():
     frame = data(300)
-    kernel = tb.Auto().kernel(tb.MARS(FORMULA, frame), seed=1)
+    kernel = tb.TwoStage(tb.Cells()).kernel(tb.MARS(FORMULA, frame), seed=1)
     seen = Draws.empty(50, 1, 2, 3)
     seen.accepted[:], seen.decided[:] = True, True
     assert _length(kernel, seen) > kernel.subchain

@@ -47,7 +47,17 @@ METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
 HEADINGS = {  # options that are not here come before them
-    "Model options": ("family", "outcome", "missing", "collinear", "prior", "group_prior", "weights", "offset"),
+    "Model options": (
+        "family",
+        "splines",
+        "outcome",
+        "missing",
+        "collinear",
+        "prior",
+        "group_prior",
+        "weights",
+        "offset",
+    ),
     "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
     "Options of methods": METHOD_OPTIONS,
 }
@@ -57,6 +67,7 @@ of the rows and combines their draws) and subsampling (which estimates the log-l
 MEMORY_HELP = "What the rows may take of memory, such as 2GB; others go to disk.  [default: half of what is free]"
 ENGINE_HELP = "Have the data read, and the rows held, by the workers of this Dask scheduler (tcp://host:8786)."
 CACHE_HELP = "Keep the rows there as the formula has made them, and find them again the next time."
+SPLINES_HELP = "A spline of all variables, as with y ~ s(x, z): its shape and interactions are found with it."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
 
@@ -68,6 +79,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
+@click.option("--splines", is_flag=True, help=SPLINES_HELP)
 @click.option("--outcome", metavar="VALUE", help=OUTCOME_HELP)
 @click.option("--missing", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=MISSING_HELP)
 @click.option("--collinear", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=COLLINEAR_HELP)
@@ -104,6 +116,7 @@ def fit_command(
     force: bool,
     as_json: bool,
     quiet: bool,
+    splines: bool,
     **options: Any,
 ) -> None:
     """Fit a Bayesian regression to all rows of the data.
@@ -123,6 +136,7 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
       tallbayes fit bank.csv "y ~ ." --outcome yes --missing drop --collinear drop
+      tallbayes fit bank.csv "y ~ s(age, duration, month)" --outcome yes --report splines.html
       zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
     """
     if more:
@@ -131,6 +145,7 @@ def fit_command(
     if report is not None:
         check_page(report)
 
+    from tallbayes.data.spline_term import wrap
     from tallbayes.fit import fit
     from tallbayes.models.cautions import SeparationWarning, TailWarning
 
@@ -141,7 +156,7 @@ def fit_command(
         for kind in (SeparationWarning, TailWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = lambda message, *rest, **more: tell(f"warning: {message}")
-        result = fit(formula, data, method=method, progress=not quiet, **options)
+        result = fit(wrap(formula) if splines else formula, data, method=method, progress=not quiet, **options)
     if out is not None:
         result.save(out)  # before all else, which may be interrupted
     if report is not None:

@@ -48,6 +48,16 @@ def cut(text: str) -> Spline | None:
     return Spline(f"{left.strip()} ~ {' + '.join(variables)}", options)
 
 
+def wrap(text: str) -> str:
+    """The formula of a spline of all that is on the right side.
+
+    >>> wrap("late ~ age + income")
+    'late ~ s(age + income)'
+    """
+    left, _, right = text.partition("~")
+    return text if cut(text) is not None else f"{left.strip()} ~ s({right.strip()})"
+
+
 def _inside(call: str, begin: int) -> str | None:
     """What is in the brackets that begin there, if they end with the text."""
     depth, quote = 0, ""

@@ -37,8 +37,8 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        max_interaction: int = 3,
-        max_bases: int = 20,
+        max_interaction: int = 2,
+        max_bases: int = 40,
         reference: int = 2_000,
         method: str | Method = "auto",
         draws: int = 500,

@@ -28,14 +28,14 @@ from tallbayes.splines.tables import SUMS, Boxes, Sums
 
 Array = NDArray[np.float64]
 
-FEWEST, MOST, ROWS = 2_048, 8_192, 8  # points, and rows that each stands for in between
+FEWEST, MOST, ROWS = 2_048, 8_192, 16  # points, and rows that each stands for in between
 
 
 def points_for(rows: int) -> int:
     """So many points for so many rows; all of them where they are few.
 
     >>> points_for(1_000), points_for(40_000), points_for(10**6)
-    (2048, 5000, 8192)
+    (2048, 2500, 8192)
     """
     return min(MOST, max(FEWEST, rows // ROWS))
 

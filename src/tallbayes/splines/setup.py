@@ -31,8 +31,8 @@ MOVES, DECIDED_MOVES = (0.1, 0.1, 0.1, 0.4, 0.25, 0.05), (0.2, 0.2, 0.15, 0.25, 
 WIDER = 1.2  # variance of proposals over that of the sheet's posterior, where the sheet stands for all rows
 TOGETHER, TOGETHER_WIDER = 0.8, 1.1  # share of proposals for all coefficients, where the sheet has a reference
 INFORMERS = 4_000  # rows that inform proposals where nothing screens them
-COLLAPSED_MOVES = (0.15, 0.15, 0.1, 0.55, 0.05)  # birth, death, change, variation, lambda
-SUBCHAIN, MOVE = (300, 3_000), 500  # of them before all rows decide: each costs about as much as so many rows
+COLLAPSED_MOVES = (0.25, 0.25, 0.1, 0.35, 0.05)  # birth, death, change, variation, lambda
+SUBCHAIN, MOVE = (200, 3_000), 500  # of them before all rows decide: each costs about as much as so many rows
 ROUNDS = 20  # moves a draw that all rows decide on
 FIRST_LENGTH = 20  # of subchains, before warm-up knows better
 
