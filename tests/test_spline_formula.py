@@ -101,10 +101,10 @@ def test_rows_that_repeat_are_not_merged():
 
 def test_missing_values_and_outcomes(frame):
     gaps = frame.assign(age=frame["age"].where(frame["age"] != 40))
-    with pytest.raises(ValueError, match="'age' has .* missing"):
+    with pytest.raises(ValueError, match=r"'age' has .* missing"):
         tb.fit("late ~ s(age)", gaps, **QUICK)
     fit = tb.fit("late ~ s(age)", gaps, missing="drop", outcome="no", **QUICK)
-    assert fit.stats["observations"] == int((frame["age"] != 40).sum())
+    assert fit.stats["rows"] == int((frame["age"] != 40).sum())
     assert "'no'" in repr(fit)
     assert "left out" in repr(fit)
     assert fit.predict(frame[:2]).shape[0] == 2
