@@ -257,8 +257,8 @@ class MARSFit(Fit):
 
     def _advice(self) -> list[str]:
         return [
-            "Chains of splines take long to meet: a longer warm-up helps most (warmup=2000). Predictions agree well "
-            "before the splines do; compare those of single chains."
+            "Chains of splines take long to meet: draw more. Predictions agree well before the splines do; compare "
+            "those of single chains."
         ]
 
     @property
