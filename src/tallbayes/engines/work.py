@@ -253,8 +253,8 @@ def reduce(part: Built, tasks: Sequence[tuple[Task[Any], Any]], columns: Sequenc
 def run(part: Built, start: int, stop: int, columns: Sequence[int] | None) -> Arrays:
     """Those of the rows start..stop, as they are numbered among all, that a part has."""
     store, first = part.store, part.store.block * LENGTH
-    begin, end = max(0, start - first), min(store.rows, stop - first)
-    return _cut(store, columns).run(min(begin, end), end)
+    begin, end = np.clip((start - first, stop - first), 0, store.rows).tolist()
+    return _cut(store, columns).run(begin, end)
 
 
 def merge(part: Built, size: int, total: float) -> tuple[bool, tuple[Columns, NDArray[np.int64]] | None]:
