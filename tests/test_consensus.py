@@ -134,18 +134,28 @@ def test_columns_in_unlike_units_are_combined():
     np.testing.assert_allclose(average(units * draws), units * average(draws), rtol=1e-9)
 
 
-def test_many_rows_agree_with_an_exact_method():
+@pytest.fixture(scope="module")
+def of_many_rows():
+    """An exact fit, and its data."""
     data = simulated(40_000)
-    exact = tb.fit("y ~ x + level", data, draws=4_000, **QUIET)
-    for options in ({}, {"combine": "gaussian"}, {"sharding": "stratified"}, {"inner": "mh"}):
-        fit = tb.fit("y ~ x + level", data, method=tb.Consensus(5, **options), draws=2_000, **QUIET)
-        z = (fit.draws.mean((0, 1)) - exact.draws.mean((0, 1))) / np.hypot(mcse(fit.draws), mcse(exact.draws))
-        # Bias of order 1 / (rows a shard) is a hundredth of a posterior sd here, one Monte Carlo error at most.
-        assert np.abs(z).max() < 1 + stats.norm.isf(FALSE_ALARM / 8), options
-        ratio = fit.draws.std((0, 1)) / exact.draws.std((0, 1))
-        assert np.abs(ratio - 1).max() < 0.08
-        assert not fit.stats["exact"]
-        assert fit.stats["approximation"]["effective_share"] > 0.5
+    return tb.fit("y ~ x + level", data, draws=4_000, **QUIET), data
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"combine": "gaussian"}, {"sharding": "stratified"}, pytest.param({"inner": "mh"}, marks=pytest.mark.long)],
+    ids=str,
+)
+def test_many_rows_agree_with_an_exact_method(of_many_rows, options):
+    exact, data = of_many_rows
+    fit = tb.fit("y ~ x + level", data, method=tb.Consensus(5, **options), draws=2_000, **QUIET)
+    z = (fit.draws.mean((0, 1)) - exact.draws.mean((0, 1))) / np.hypot(mcse(fit.draws), mcse(exact.draws))
+    # Bias of order 1 / (rows a shard) is a hundredth of a posterior sd here, one Monte Carlo error at most.
+    assert np.abs(z).max() < 1 + stats.norm.isf(FALSE_ALARM / 8)
+    ratio = fit.draws.std((0, 1)) / exact.draws.std((0, 1))
+    assert np.abs(ratio - 1).max() < 0.08
+    assert not fit.stats["exact"]
+    assert fit.stats["approximation"]["effective_share"] > 0.5
 
 
 def test_weights_from_all_rows_correct_a_skewed_posterior():
@@ -379,8 +389,8 @@ def test_rare_levels_of_the_bank_data():
 def of_groups():
     """An exact fit, and one of four shards."""
     data = many_groups(160)
-    exact = tb.fit("y ~ x + (1 | bank)", data, draws=2_000, **QUIET)
-    return exact, tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=1_000, **QUIET)
+    exact = tb.fit("y ~ x + (1 | bank)", data, draws=1_000, **QUIET)
+    return exact, tb.fit("y ~ x + (1 | bank)", data, method=tb.Consensus(4), draws=500, **QUIET)
 
 
 def test_groups_agree_with_an_exact_method(of_groups):

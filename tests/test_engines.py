@@ -15,8 +15,8 @@ from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.tasks import LogLikelihoodDerivatives
 
-ROWS = 150_000
-QUICK = {"draws": 100, "chains": 2, "seed": 1, "progress": False}
+ROWS = 100_000
+QUICK = {"draws": 100, "warmup": 50, "chains": 2, "seed": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_the_same_draws_from_everywhere(source, places, frame, reference):
     assert "engine" not in reference.stats
 
 
-@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long), 8])
 def test_the_same_draws_for_any_number_of_workers(workers, places, reference):
     engine = Local(workers)
     fit = tb.fit("y ~ x + size", places / "many", engine=engine, **QUICK)
@@ -164,7 +164,7 @@ def test_what_needs_any_row_at_any_time_brings_them_home(models, places):
     np.testing.assert_array_equal(one.draws, other.draws)
     model = tb.GLM("y ~ x", remote(Local(3), places / "many"), memory="50MB")
     model.rows._room = type(model.rows._room)(10**6)
-    with pytest.raises(ValueError, match=r"needs any row at any time, and the 150,000 rows .* do not fit into 1 MB"):
+    with pytest.raises(ValueError, match=r"needs any row at any time, and the 100,000 rows .* do not fit into 1 MB"):
         tb.sample(model, tb.MH(proposal="one-at-a-time"), **QUICK)
 
 
@@ -197,7 +197,7 @@ def test_only_those_are_asked_that_have_the_rows(models, monkeypatch):
         assert asked.pop() == [rows._parts[number] for number in parts]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_fractional_weights_of_duplicates(frame, workers):
     """Their sums do not depend on who has which rows."""
     rng = np.random.default_rng(2)
@@ -244,7 +244,7 @@ def test_errors_name_file_and_row(places, frame, tmp_path):
     for number, part in enumerate(np.array_split(np.arange(ROWS), 3)):
         broken.iloc[part].to_parquet(tmp_path / "last" / f"{number}.parquet", index=False)
     for formula, outcome, where in (
-        ("y ~ x", None, "row 49997 of .*2.parquet"),
+        ("y ~ x", None, "row 33330 of .*2.parquet"),
         ("few ~ log(y - 7)", 1, "first at row 0 of .*0.parquet"),
     ):
         messages = []

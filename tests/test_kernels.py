@@ -121,14 +121,25 @@ def test_chains_started_in_the_posterior_stay_there(parts):
     assert harness.departure(make(*parts), STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
 
-@pytest.mark.parametrize("family", ["probit", "cloglog", "poisson"])
+OTHERS = {
+    "mh": ("one-at-a-time", None, None),
+    "two-stage": ("random-walk", "subsample", None),
+    "subchain": ("mixture", "taylor", 5),
+}
+# Each family and each kernel once; all pairs in the long run.
+PAIRED = [("mh", "poisson"), ("two-stage", "cloglog"), ("subchain", "probit")]
+
+
 @pytest.mark.parametrize(
-    "parts",
-    [("one-at-a-time", None, None), ("random-walk", "subsample", None), ("mixture", "taylor", 5)],
-    ids=["mh", "two-stage", "subchain"],
+    ("kind", "family"),
+    [
+        pytest.param(kind, family, marks=() if (kind, family) in PAIRED else pytest.mark.long)
+        for kind in OTHERS
+        for family in ("probit", "cloglog", "poisson")
+    ],
 )
-def test_other_families_stay_in_their_posterior(parts, family):
-    kernel = make(*parts, model_named(family))
+def test_other_families_stay_in_their_posterior(kind, family):
+    kernel = make(*OTHERS[kind], model_named(family))
     assert harness.departure(kernel, STEPS, CHAINS, seed=11) > harness.FALSE_ALARM
 
 
@@ -231,9 +242,9 @@ def test_a_track_that_forgets_to_move_leaves_the_posterior(monkeypatch):
     "parts",
     [
         ("one-at-a-time", None, None),
-        ("random-walk", None, None),
+        pytest.param(("random-walk", None, None), marks=pytest.mark.long),
         pytest.param(("mixture", "taylor", 5), marks=pytest.mark.long),
-        ("mixture", "taylor with remainders", 5),
+        pytest.param(("mixture", "taylor with remainders", 5), marks=pytest.mark.long),
         ("one-at-a-time", "case-control", None),
     ],
     ids=str,

@@ -75,7 +75,7 @@ def test_the_same_draws_wherever_rows_are(source, loans, folder, reference):
     assert fit.stats["passes"] <= 6
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_the_same_draws_for_any_number_of_threads(count, folder, reference):
     with threads.using(count):
         assert (fitted(folder / "many").draws == reference.draws).all()
@@ -159,8 +159,15 @@ def places(tmp_path, monkeypatch):
     assert not cache.exists() or list(cache.iterdir()) == []
 
 
-@pytest.mark.parametrize("kept", [False, True])
-@pytest.mark.parametrize("turn", [1, 3, 4, 6])  # while learning, and while building, which take three pieces each
+# While learning, and while building, which take three pieces each.
+@pytest.mark.parametrize(
+    ("turn", "kept"),
+    [
+        pytest.param(turn, kept, marks=() if (turn, kept) in ((1, False), (6, False), (4, True)) else pytest.mark.long)
+        for turn in (1, 3, 4, 6)
+        for kept in (False, True)
+    ],
+)
 def test_an_interrupt_while_reading(turn, kept, folder, places, monkeypatch):
     right, seen = pieces._joined, []
 
@@ -177,7 +184,9 @@ def test_an_interrupt_while_reading(turn, kept, folder, places, monkeypatch):
     assert len(seen) == turn
 
 
-@pytest.mark.parametrize("turn", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "turn", [0, pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long), 4]
+)
 def test_an_interrupt_in_a_pass(turn, folder, places, monkeypatch):
     right, seen = Store.piece, []
 

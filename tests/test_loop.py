@@ -40,15 +40,15 @@ def run(kernel: Any, draws: int | None = 300, seed: int = 5, warmup: int = 60, *
 @each_kernel
 def test_draws_depend_on_the_seed_and_not_on_the_length_of_calls(kernel, monkeypatch):
     monkeypatch.setattr(loop, "CALL_SECONDS", 1e-9)
-    slow = run(kernel)
+    slow = run(kernel, 120)
     monkeypatch.setattr(loop, "CALL_SECONDS", 10.0)
-    fast = run(kernel)
+    fast = run(kernel, 120)
     np.testing.assert_array_equal(slow.theta, fast.theta)
     np.testing.assert_array_equal(slow.sample_stats["lp"], fast.sample_stats["lp"])
     assert slow.acceptance == pytest.approx(fast.acceptance)
     assert slow.rows_per_draw == fast.rows_per_draw
-    assert not np.array_equal(run(kernel, seed=6).theta, fast.theta)
-    assert slow.theta.shape == (3, 300, 2)
+    assert not np.array_equal(run(kernel, 120, seed=6).theta, fast.theta)
+    assert slow.theta.shape == (3, 120, 2)
     assert not slow.interrupted
 
 
@@ -103,7 +103,7 @@ def slow_calls(monkeypatch):
 @each_kernel
 def test_ctrl_c_keeps_what_was_drawn(kernel, slow_calls):
     handler = signal.getsignal(signal.SIGINT)
-    whole = run(kernel, warmup=10)
+    whole = run(kernel, 60, warmup=10)
     cut = run(Interrupting(kernel, [0], at=50), warmup=10)
     assert cut.interrupted
     assert cut.theta.shape == (3, 40, 2)

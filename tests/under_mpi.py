@@ -16,7 +16,7 @@ from tallbayes.data import pieces
 from tallbayes.engines import mpi_link, work
 from tallbayes.rows.passes import LENGTH
 
-QUICK = {"draws": 20, "chains": 2, "seed": 1, "progress": False}
+QUICK = {"draws": 20, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
 KINDS = {
     "regression": ("y ~ x + size", {"draws": 100}),
     "groups": ("y ~ x + (1 | bank)", {}),
