@@ -75,5 +75,5 @@ def examples(request, monkeypatch, tmp_path_factory) -> None:
         from tallbayes.results import report
 
         monkeypatch.chdir(tmp_path_factory.mktemp("examples"))
-        monkeypatch.setattr(report, "MOST_PANELS", 3)
-        monkeypatch.setattr(report, "MOST_TRACES", 2)
+        monkeypatch.setattr(report, "MOST_PANELS", 1)
+        monkeypatch.setattr(report, "MOST_TRACES", 1)

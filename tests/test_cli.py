@@ -652,7 +652,7 @@ def until(fd, pattern, seconds=120):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("phase", ["warm-up", "draws"])
+@pytest.mark.parametrize("phase", [pytest.param("warm-up", marks=pytest.mark.long), "draws"])
 def test_ctrl_c(data, tmp_path, phase):
     """In warm-up there is nothing to keep; later, what was drawn is printed and saved."""
     import pty

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 from click.testing import CliRunner
+from figures import sketched
 
 from tallbayes.cli import main
-from tallbayes.results import report
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "command-line.md"
 BIN = Path(sys.executable).parent
@@ -36,8 +36,7 @@ def type_in(line):
 
 def test_all_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "MOST_PANELS", 1)  # panels cost time, and all are alike
-    monkeypatch.setattr(report, "MOST_TRACES", 1)
+    sketched(monkeypatch)
     text = PAGE.read_text("utf-8")
     lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     said = {}

@@ -56,7 +56,7 @@ def test_mcse_is_no_smaller_than_the_error_where_chains_rarely_go_far_off():
     miss = draws.mean(axis=(0, 1)) - truth
     # Root mean squares of z over 1,500 runs: 1.03 and 1.37 over other seeds, with an sd of 0.027 and 0.045.
     assert np.sqrt(np.mean((miss / mcse(draws)) ** 2)) < 1.16
-    ess_mean = np.array([array_stats.ess(draws[:, :, k], method="mean") for k in range(1_500)])
+    ess_mean = array_stats.ess(np.ascontiguousarray(np.moveaxis(draws, 2, 0)), method="mean")
     old = draws.std(axis=(0, 1), ddof=1) / np.sqrt(ess_mean)
     assert np.sqrt(np.mean((miss / old) ** 2)) > 1.18
 

@@ -51,7 +51,7 @@ METHODS = {
 
 
 # Kernels and surrogates are held against exact draws one by one; what is said here of these is said of others too.
-ALIKE = ("taylor with remainders", "subsample", "stratified")
+ALIKE = ("mh independence", "taylor with remainders", "subsample", "stratified", "subsample, subchain")
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_groups_that_are_all_equal():
 def test_draws_from_the_expansion():
     """Means and covariances against the mixture of dense Gaussians over tau."""
     mode = found(simulated([30, 4, 1, 60], 0.8, group_prior=HalfNormal(1.0)))
-    size = 4_000
+    size = 2_000
     draws = mode.draw([np.random.default_rng([1, i]) for i in range(size)])
     prior, p = mode.model.prior, 2
     means, covariances = [], []

@@ -261,6 +261,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "low limit": {"limit": 0.5},
 }
 CHAINS, STEPS = 1_000, 6
+FEWER = 700  # chains where all rows of groups are fetched: what is broken there has p-values below 1e-9
 long = pytest.mark.long
 # Those that between them have every kind of decision: on drawn rows, on rows always evaluated, on all that are fetched.
 EVERY_RUN = ("all thinned", "default", "small balls, some of each")
@@ -270,7 +271,8 @@ EVERY_RUN = ("all thinned", "default", "small balls, some of each")
     "options", [pytest.param(KERNELS[name], id=name, marks=() if name in EVERY_RUN else long) for name in KERNELS]
 )
 def test_chains_started_in_the_posterior_stay_there(options):
-    assert hierarchy.departure(make("logit", **options, disk=True), STEPS, CHAINS, seed=21) > FALSE_ALARM
+    chains = FEWER if "radius" in options else CHAINS
+    assert hierarchy.departure(make("logit", **options, disk=True), STEPS, chains, seed=21) > FALSE_ALARM
 
 
 @long
@@ -422,7 +424,7 @@ def test_rows_that_are_used_again_leave_the_posterior():
 
 def test_groups_outside_that_are_skipped_leave_the_posterior(monkeypatch):
     monkeypatch.setattr(thinned, "evaluate", lambda *arguments: None)
-    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, CHAINS, seed=24) < FALSE_ALARM
+    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, FEWER, seed=24) < FALSE_ALARM
 
 
 @long

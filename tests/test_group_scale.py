@@ -146,8 +146,14 @@ SQUARES = [1e-12, 1e-3, 0.3, 1.0, 4.0, 1e3, 1e12]  # a group
 LIMITS = [1e-6, 0.5, 0.95, 1.05, 2.0, 1e3]  # over the mode
 
 
-@pytest.mark.parametrize("kind", [HalfCauchy, HalfNormal])
-@pytest.mark.parametrize("scale", [1e-4, 0.1, 2.5, 1e4])
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [
+        pytest.param(kind, scale, marks=() if scale in every_run else pytest.mark.long)
+        for kind, every_run in ((HalfCauchy, (1e-4, 2.5)), (HalfNormal, (0.1, 1e4)))
+        for scale in (1e-4, 0.1, 2.5, 1e4)
+    ],
+)
 def test_draws_have_the_density_given_the_effects(kind, scale):
     """Also where the prior lies far from what the effects say, on either side."""
     prior = kind(scale)

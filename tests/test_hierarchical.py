@@ -78,7 +78,10 @@ def no_intercept() -> tb.Fit:
     return quick("y ~ 0 + x + (1 | bank)", draws=4_000)
 
 
-@pytest.mark.parametrize("name", ["mh", "two-stage", pytest.param("stratified", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("mh", marks=pytest.mark.long), "two-stage", pytest.param("stratified", marks=pytest.mark.long)],
+)
 def test_all_methods_agree(no_intercept, name):
     options = METHODS[name]
     other = quick("y ~ 0 + x + (1 | bank)", draws=400, warmup=200, **options)

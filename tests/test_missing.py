@@ -5,6 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from figures import sketched
 
 import tallbayes as tb
 from tallbayes.groups.model import Hierarchical
@@ -123,7 +124,8 @@ def test_a_choice_that_is_none():
         GLM("y ~ x", FULL, collinear="keep")
 
 
-def test_a_fit_says_what_it_left_out(tmp_path):
+def test_a_fit_says_what_it_left_out(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     data = holes(x=[3, 9], a=[9])
     fit = tb.fit("y ~ x + a", data, missing="drop", draws=5, chains=1, seed=1, progress=False)
     told = "2 rows left out for missing values: x 2, a 1"

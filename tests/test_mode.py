@@ -411,11 +411,12 @@ def separated(x, y, column=None):
     return any(linprog(goal, -signed, np.zeros(y.size), bounds=(-1, 1)).fun < -1e-7 for goal in goals)
 
 
-def test_warnings_on_random_small_data():
-    """Warned of if and only if separated, on 120 sets. 0 false alarms in the roughly 90 that are not separated means
-    a rate below 4% (with 5% doubt); in a longer run it was 0 of 460, and none of 125 separated sets was missed."""
+@pytest.mark.parametrize("sets", [60, pytest.param(400, marks=pytest.mark.long)])
+def test_warnings_on_random_small_data(sets):
+    """Warned of if and only if separated. 0 false alarms in three quarters of 60 sets, which are not separated, means
+    a rate below 7% (with 5% doubt); in a longer run it was 0 of 460, and none of 125 separated sets was missed."""
     generator, seen = rng(4), {False: 0, True: 0}
-    while sum(seen.values()) < 120:
+    while sum(seen.values()) < sets:
         n, p = generator.integers(8, 60), generator.integers(1, 4)
         columns = [generator.normal(size=n) if j % 2 == 0 else generator.random(n) < 0.3 for j in range(p)]
         x = np.column_stack([np.ones(n), *columns])
@@ -427,7 +428,7 @@ def test_warnings_on_random_small_data():
         seen[truth] += 1
         assert bool(names) == truth, (n, p)
         assert all(separated(x, y, model.coefficients.index(name)) for name in names), (n, p)
-    assert min(seen.values()) > 20
+    assert min(seen.values()) > sets / 6
 
 
 def test_no_warning_where_the_prior_decides_but_the_maximum_is_finite():

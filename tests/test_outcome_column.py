@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from figures import sketched
 
 import tallbayes as tb
 from tallbayes.data.formula import Formula
@@ -154,7 +155,8 @@ def fitted(text="y ~ x", **options):
     return tb.fit(text, data, draws=30, chains=1, seed=1, progress=False, **options), data
 
 
-def test_a_fit_says_what_counted(tmp_path):
+def test_a_fit_says_what_counted(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     fit, data = fitted(outcome="bad")
     same = fitted("bad ~ x")[0]
     np.testing.assert_array_equal(fit.draws, same.draws)
@@ -176,6 +178,6 @@ def test_groups_and_splines_say_it_too():
     fit, data = fitted("y ~ x + (1 | g)")
     told = f"y = 1 where it is 'good': {300 - data['bad'].sum()} of 300 rows"
     assert fit.stats["told"] == [told]
-    spline = tb.sample(tb.MARS("y ~ x", data), draws=20, chains=1, seed=1, progress=False)
+    spline = tb.sample(tb.MARS("y ~ x", data), draws=20, warmup=20, chains=1, seed=1, progress=False)
     assert spline.stats["told"] == [told]
     assert repr(spline).startswith(f"outcome      {told}\n")

@@ -130,10 +130,10 @@ def test_a_fit_keeps_it(method, tmp_path):
 
 
 def test_splines_keep_it():
-    data = tb.datasets.simulate_mars(3_000, seed=1)
-    fit = tb.sample(tb.MARS("y ~ x1 + x2 + x3 + x4", data), draws=30, warmup=100, chains=2, seed=1, progress=False)
+    data = tb.datasets.simulate_mars(2_000, seed=1)
+    fit = tb.sample(tb.MARS("y ~ x1 + x2 + x3 + x4", data), draws=30, warmup=60, chains=2, seed=1, progress=False)
     table = fit.calibration()
-    assert table["rows"].sum() == 3_000
+    assert table["rows"].sum() == 2_000
     assert abs(table["predicted"] - table["observed"]).max() < 0.2
 
 

@@ -164,7 +164,9 @@ def test_caterpillar_of_very_many_groups_has_bands_instead_of_names():
     assert len(rendered(plots.caterpillar(group_example(5, draws=20), most=4)).axes[0].get_yticks()) == 0
 
 
-@pytest.mark.parametrize("groups", [2, 16, 60, 100])
+@pytest.mark.parametrize(
+    "groups", [2, pytest.param(16, marks=pytest.mark.long), 60, pytest.param(100, marks=pytest.mark.long)]
+)
 def test_a_caterpillar_has_nothing_clipped_or_overlapping(groups):
     fit = group_example(groups, draws=50)
     names = fit.posterior["bank"].values.astype(object)

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from command import run
+from figures import sketched
 
 import tallbayes as tb
 from tallbayes.data.formula import Formula
 from tallbayes.models.cautions import PriorWarning, SeparationWarning
 from tallbayes.models.mode import find_mode
-from tallbayes.results import report
 
 QUIET = {"seed": 1, "progress": False}
 OTHERS = ("age", "job", "marital", "education", "housing", "contact", "day_of_week", "campaign", "pdays", "previous")
@@ -63,10 +63,8 @@ def all_of_the_bank(bank):
 
 
 @pytest.fixture
-def few_panels(monkeypatch):
-    """Reports with fewer panels: each costs time, and all are alike."""
-    monkeypatch.setattr(report, "MOST_PANELS", 2)
-    monkeypatch.setattr(report, "MOST_TRACES", 1)
+def without_figures(monkeypatch):
+    sketched(monkeypatch)
 
 
 def shift(model, best, error):
@@ -181,7 +179,7 @@ def test_where_a_prior_moves_coefficients(bank):
         assert not moved or f"'{moved}' by" in said[0], said
 
 
-@pytest.mark.usefixtures("few_panels")
+@pytest.mark.usefixtures("without_figures")
 def test_priors_are_in_all_that_is_shown(tmp_path):
     rng = np.random.default_rng(2)
     data = {"x": 50 * rng.normal(size=500), "g": rng.integers(5, size=500), "y": rng.integers(2, size=500)}
@@ -197,7 +195,7 @@ def test_priors_are_in_all_that_is_shown(tmp_path):
     assert "HalfCauchy(scale=2.5)" in page
 
 
-@pytest.mark.usefixtures("few_panels")
+@pytest.mark.usefixtures("without_figures")
 def test_a_wild_file_by_one_command(tmp_path):
     """Income in dollars, a share in 1e-5, dates, text, missing values: from CSV to report, as the likelihood has it."""
     rng, n = np.random.default_rng(7), 30_000

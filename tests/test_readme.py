@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 from command import run
+from figures import sketched
 
 import tallbayes as tb
-from tallbayes.results import report
 
 README = Path(__file__).parent.parent / "README.md"
 BIN = Path(sys.executable).parent
@@ -63,8 +63,7 @@ def test_from_a_raw_file_to_report_predictions_and_json(tmp_path, monkeypatch):
 
     typed = commands(PATH)
     assert [line.split()[:2] for line in typed] == [["tallbayes", name] for name in ("fit", "predict", "summary")]
-    monkeypatch.setattr(report, "MOST_PANELS", 2)  # panels cost time, and all are alike
-    monkeypatch.setattr(report, "MOST_TRACES", 1)
+    sketched(monkeypatch)
     for line in typed[:-1]:
         done = run(*shlex.split(line)[1:])
         assert done.exit_code == 0, done.output

@@ -204,8 +204,11 @@ MANY = tuple(f"variable {i}" for i in range(50))
 
 @pytest.mark.parametrize(
     ("names", "pairs"),
-    [(("x1", "x2", "x3"), [(0, 1), (2, 0)]), (LONG, [(0, 1), (0, 2), (2, 0)]), (MANY, [])],
-    ids=["short", "long", "many"],
+    [
+        pytest.param(("x1", "x2", "x3"), [(0, 1), (2, 0)], id="short", marks=pytest.mark.long),
+        pytest.param(LONG, [(0, 1), (0, 2), (2, 0)], id="long"),
+        pytest.param(MANY, [], id="many"),
+    ],
 )
 def test_nothing_is_clipped_or_overlaps(names, pairs):
     fit = renamed(*names)

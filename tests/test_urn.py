@@ -245,7 +245,7 @@ def test_a_cut_pool_is_the_beginning_of_the_whole():
 
 
 def test_the_number_of_rows_is_poisson_and_says_nothing_of_them():
-    weights, keys, wanted = gamma(300), 4_000, 30.0
+    weights, keys, wanted = gamma(300), 2_000, 30.0
     rows, measure = make(weights)
     found = [numbers(rows.reduce(lots_of(measure, weights, wanted, key=(key, 1))).pool) for key in range(keys)]
     counts = np.array([one.size for one in found])
@@ -263,7 +263,7 @@ def test_the_number_of_rows_is_poisson_and_says_nothing_of_them():
 
 
 @pytest.mark.parametrize(
-    "mean", [20.0, 20.5, 1e9, *(pytest.param(mean, marks=pytest.mark.long) for mean in (19.0, 40.0))]
+    "mean", [20.5, 1e9, *(pytest.param(mean, marks=pytest.mark.long) for mean in (19.0, 20.0, 40.0))]
 )
 def test_the_first_marks_are_those_of_a_poisson_process(mean):
     """However many there are: their number, where it is below the most, and the place of the first and the last."""

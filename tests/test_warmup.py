@@ -11,7 +11,7 @@ from tallbayes.sampling import warmup
 from tallbayes.sampling.kernel import Streams
 
 
-def gaussian_like(rows: int = 20_000, columns: int = 3, seed: int = 0) -> tb.GLM:
+def gaussian_like(rows: int = 8_000, columns: int = 3, seed: int = 0) -> tb.GLM:
     """Enough balanced rows that the posterior is close to Gaussian."""
     rng = np.random.default_rng(seed)
     data = {f"x{j}": rng.standard_normal(rows) for j in range(columns)}
@@ -39,8 +39,20 @@ def test_formulas_agree_with_simulation():
             assert abs(values.mean() - expected) < 5 * stats.sem(values)
 
 
-@pytest.mark.parametrize(("proposal", "best"), [("one-at-a-time", 0.44), ("random-walk", 0.234)])
-@pytest.mark.parametrize("start", [0.1, pytest.param(1.0, marks=pytest.mark.long), 8.0])
+@pytest.fixture(scope="module")
+def mh():
+    """Metropolis, tuned."""
+    return tuned(tb.MH("one-at-a-time").kernel(MODEL, seed=1))[0]
+
+
+@pytest.mark.parametrize(
+    ("proposal", "best", "start"),
+    [
+        pytest.param(proposal, best, start, marks=() if start in every_run else pytest.mark.long)
+        for proposal, best, every_run in (("one-at-a-time", 0.44, (8.0,)), ("random-walk", 0.234, (0.1, 8.0)))
+        for start in (0.1, 1.0, 8.0)
+    ],
+)
 def test_metropolis_reaches_the_textbook_acceptance(proposal, best, start):
     kernel = tb.MH(proposal).kernel(MODEL, seed=1)
     object.__setattr__(kernel, "proposal", kernel.proposal.scaled(start))
@@ -51,14 +63,12 @@ def test_metropolis_reaches_the_textbook_acceptance(proposal, best, start):
     assert best - 0.05 < draws.accepted.mean() < best + 0.15
 
 
-def test_a_good_cheap_surrogate_asks_for_larger_steps():
-    mh = tuned(tb.MH("one-at-a-time").kernel(MODEL, seed=1))[0]
+def test_a_good_cheap_surrogate_asks_for_larger_steps(mh):
     cheap = tb.TwoStage(tb.Taylor(), "one-at-a-time", subchain=0).kernel(MODEL, seed=1)
     assert (tuned(cheap)[0].proposal.scales > 1.3 * mh.proposal.scales).all()
 
 
-def test_a_poor_surrogate_asks_for_smaller_steps():
-    mh = tuned(tb.MH("one-at-a-time").kernel(MODEL, seed=1))[0]
+def test_a_poor_surrogate_asks_for_smaller_steps(mh):
     poor = tb.TwoStage(tb.Subsample(200)).kernel(MODEL, seed=1)
     assert np.median(tuned(poor)[0].proposal.scales / mh.proposal.scales) < 0.7
 
