@@ -157,7 +157,7 @@ def test_the_ratio_is_that_of_the_two_estimates(proxy):
 def test_a_small_variance_gives_the_posterior():
     """Against quadrature, with a variance of the estimate far below one."""
     model = harness.skewed_model()
-    kernel = kernel_of(model, tb.TaylorProxy(400))
+    kernel = kernel_of(model, tb.TaylorProxy(120))
     chains = 400
     assert harness.largest_z(kernel, 100, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
     rng = Streams.spawn(1, 50)
