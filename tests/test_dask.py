@@ -147,13 +147,10 @@ class Deadly(DaskEngine):
 
 
 @pytest.mark.parametrize(
-    "phase", [pytest.param(phase, marks=() if phase in (2, 5) else pytest.mark.long) for phase in range(7)]
+    "phase", [pytest.param(phase, marks=() if phase == 5 else pytest.mark.long) for phase in range(7)]
 )
 def test_a_worker_dies(phase, client, cluster, folder, reference):
-    """In each phase: listing, reading, building, the first pass, the mode, bounds and pool, calibration.
-
-    Parts are half made while building, and have to be made again for bounds.
-    """
+    """In each phase: listing, reading, building, the first pass, the mode, bounds and pool, calibration."""
     engine = Deadly(client, cluster, phase)
     assert_same(tb.fit("y ~ x + size", folder, engine=engine, **QUICK), reference)
     assert engine.deadly is None

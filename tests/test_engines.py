@@ -109,7 +109,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# What the stratified consensus does too.
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long if kind == "consensus" else ()) for kind in KINDS]
+)
 @pytest.mark.filterwarnings("ignore:consensus")
 def test_the_same_draws_of_every_kind(kind, places):
     formula, options = KINDS[kind]
