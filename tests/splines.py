@@ -13,11 +13,13 @@ from scipy import stats
 
 from tallbayes.families.addresses import Table
 from tallbayes.sampling.kernel import Streams
-from tallbayes.sampling.methods import MH, TwoStage
+from tallbayes.sampling.methods import MH, Auto, TwoStage
 from tallbayes.sampling.subsample import Subsample
 from tallbayes.splines.basis import BASES, WIDTH, Reference, try_basis
 from tallbayes.splines.cells import Cells, at_reference
+from tallbayes.splines.collapsed import CollapsedKernel
 from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.quadratic import Expansion
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 from tallbayes.splines.sheet import Sheets
 
@@ -61,6 +63,15 @@ def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJumpKernel:
             kernel = replace(kernel, subchain=0, rounds=3)
     walk = 1.2 if kernel.law.walk > 0 else 0.0
     return replace(kernel, law=kernel.law._replace(intercept_sd=INTERCEPT_SD, walk=walk), **changes)
+
+
+def collapsed_kernel(model: MARS, points: int = 3, **changes: Any) -> CollapsedKernel:
+    """Coefficients integrated out on a poor quadratic: few points, around the mean of two draws from the prior."""
+    kernel: Any = Auto().kernel(model, seed=7)
+    expansion = model.rows.keep(Expansion, model.reference, points, 1)
+    quadratic = expansion.at(splines(draw_prior(model, 2, np.random.default_rng(1)), model.most))
+    law = kernel.law._replace(intercept_sd=INTERCEPT_SD)
+    return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, moves=5, **changes)
 
 
 KINDS = ("plain", "plain-walk", "plain-joint", "subsample", "subsample-subchain", "cells", "cells-walk")
@@ -147,7 +158,7 @@ def difference(model: MARS, final: np.ndarray, fresh: np.ndarray) -> float:
     return float(min(1.0, len(p_values) * min(p_values)))
 
 
-def departure(kernel: ReversibleJumpKernel, steps: int, chains: int, seed: int) -> float:
+def departure(kernel: ReversibleJumpKernel | CollapsedKernel, steps: int, chains: int, seed: int) -> float:
     """p-value that chains started in the posterior are still there after some steps."""
     start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed, kernel.power), [chains])
     rng = Streams.spawn(seed, chains)
