@@ -23,6 +23,7 @@ from scipy import stats
 from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Path, Streams
+from tallbayes.sampling.methods import Auto
 from tallbayes.splines import collapsed, quadratic
 from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH
 from tallbayes.splines.collapsed import CollapsedKernel, _theta, copy_place
@@ -464,6 +465,18 @@ def test_it_agrees_with_plain_reversible_jump_on_some_rows():
     one, two = runs
     z = (one.mean(0) - two.mean(0)) / np.sqrt((one.var(0, ddof=1) + two.var(0, ddof=1)) / chains)
     assert np.abs(z).max() < stats.t.isf(FALSE_ALARM / (2 * z.size), chains - 1)
+
+
+def test_the_reference_is_found_where_outcomes_are_rare():
+    """Newton's method from nothing would go too far, and then ever further."""
+    rng = np.random.default_rng(1_000)
+    x = rng.normal(size=(1_000, 2))
+    model = MARS(x, rng.random(1_000) < 1 / (1 + np.exp(4 - 2 * x[:, 0])))
+    kernel, rng = replace(Auto().kernel(model, seed=1), moves=100), Streams.spawn(1, 4)
+    kernel, state = kernel.tune(kernel.start(rng), 120, lambda kernel, *call: kernel.advance(*call, rng))
+    draws = kernel.advance(state, 40, rng)[1]
+    assert np.isfinite(draws.theta).all()
+    assert draws.accepted.mean() > 0.3
 
 
 # --- what does not change the draws, and what passes the door ---

@@ -73,9 +73,34 @@ class Expansion:
 
     def at(self, reference: Splines, power: float = 1.0) -> Quadratic:
         """The likelihood to some power, around the mean of some splines."""
+        return self.around(self.log_odds(reference), power)
+
+    def log_odds(self, reference: Splines) -> Array:
+        """The mean of some splines on each row."""
+        self._count(self._arrays.size * reference.sizes.size, 1)
+        return mean_spline(self._arrays, reference)
+
+    def log_likelihood(self, eta: Array) -> float:
+        """Of all rows, with these log-odds."""
+        self._count(eta.size, 1)
+        total, y = 0.0, self._arrays.y
+        for start in range(0, eta.size, LENGTH):
+            part = slice(start, start + LENGTH)
+            total += float((y[part] * eta[part] - np.logaddexp(0.0, eta[part])).sum())
+        return total
+
+    def halfway(self, one: Array, other: Array) -> Array:
+        """The mean of two log-odds of all rows."""
+        out = self._arrays.empty(self._arrays.size)
+        for start in range(0, out.size, LENGTH):
+            part = slice(start, start + LENGTH)
+            out[part] = 0.5 * (one[part] + other[part])
+        return out
+
+    def around(self, eta: Array, power: float = 1.0) -> Quadratic:
+        """The likelihood to some power, around these log-odds of all rows."""
         arrays, size = self._arrays, self._chosen.size
-        self._count(arrays.size * (1 + reference.sizes.size), 2)
-        eta = mean_spline(arrays, reference)
+        self._count(arrays.size, 1)
         slope, weights = arrays.empty(arrays.size), np.zeros(size)
         for start in range(0, arrays.size, LENGTH):
             part = slice(start, start + LENGTH)

@@ -3,8 +3,10 @@
 A round makes moves on the quadratic around the present reference, without asking any row, and takes as the next
 reference the mean of the splines where all chains have been: that is Newton's method, with a posterior for each step.
 Far from the top the quadratic is wrong, and its points err by more than it can be trusted: so the likelihood is first
-raised to a small power, as if there were few rows, and the power grows until it is one. Some rounds later the reference
-has settled, and then it stays: nothing of it changes while draws are kept.
+raised to a small power, as if there were few rows, and the power grows until it is one. And like Newton's method it may
+go too far, all the more where outcomes are rare: then the next reference is half way to that mean, or a quarter, where
+the likelihood is largest. Some rounds later the reference has settled, and then it stays: nothing of it changes
+while draws are kept.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ FIRST, GROWTH = 1_000, 4  # rows that the first likelihood is worth, and by how 
 RISING = 0.3  # share of the warm-up until the power is one
 SETTLING, SETTLED = 6, 0.8  # references at power one, and the share of the warm-up after which the last stays
 AVERAGED = 16  # splines that make a reference
+HALVINGS = 10  # of a step that goes too far
 
 
 def find_reference(
@@ -41,21 +44,31 @@ def find_reference(
         *zip(powers.tolist(), _shares(int(RISING * draws), rounds), strict=True),
         *((1.0, steps) for steps in _shares(int(SETTLED * draws) - int(RISING * draws), SETTLING)),
     ]
+    eta = kernel.expansion.log_odds(splines(kernel.model.nothing[None], kernel.model.most))
     for power, steps in schedule:
-        free = at_reference(free, been, power)
+        eta = next_reference(free, eta, been)
+        free = replace(free, quadratic=free.expansion.around(eta, power), power=power)
         state, seen = advance(free, free.enter(state), steps)
         been = seen.theta[len(seen.theta) // 2 :] if steps else been
-    final = replace(at_reference(free, been, 1.0), decided=True)
+    quadratic = free.expansion.around(next_reference(free, eta, been))
+    final = replace(free, quadratic=quadratic, power=1.0, decided=True)
     state, _ = advance(final, final.enter(state), draws - int(SETTLED * draws))
     return final, state
 
 
-def at_reference(kernel: CollapsedKernel, been: Array, power: float) -> CollapsedKernel:
-    """With the mean of some of these splines (places, chains, width) as the reference."""
+def next_reference(kernel: CollapsedKernel, eta: Array, been: Array) -> Array:
+    """From log-odds of all rows to the mean of some of these splines (places, chains, width), or part of the way."""
     flat = been.reshape(-1, been.shape[-1])
     chosen = flat[np.linspace(0, len(flat) - 1, min(AVERAGED, len(flat))).round().astype(int)]
-    quadratic = kernel.expansion.at(splines(chosen, kernel.model.most), power)
-    return replace(kernel, quadratic=quadratic, power=power)
+    found = kernel.expansion.log_odds(splines(chosen, kernel.model.most))
+    value = kernel.expansion.log_likelihood(found)
+    for _ in range(HALVINGS):
+        nearer = kernel.expansion.halfway(eta, found)
+        there = kernel.expansion.log_likelihood(nearer)
+        if there <= value:
+            break
+        found, value = nearer, there
+    return found
 
 
 def _shares(total: int, parts: int) -> list[int]:
