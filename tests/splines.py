@@ -70,7 +70,7 @@ def collapsed_kernel(model: MARS, points: int = 3, **changes: Any) -> CollapsedK
     kernel: Any = Auto().kernel(model, seed=7)
     expansion = model.rows.keep(Expansion, model.reference, points, 1)
     quadratic = expansion.at(splines(draw_prior(model, 2, np.random.default_rng(1)), model.most))
-    law = kernel.law._replace(intercept_sd=INTERCEPT_SD)
+    law = kernel.law._replace(intercept_sd=INTERCEPT_SD, moves=np.cumsum([0.25, 0.25, 0.1, 0.35, 0.05]))
     return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, moves=5, **changes)
 
 

@@ -30,6 +30,7 @@ from tallbayes.splines.collapsed import CollapsedKernel, _theta, copy_place
 from tallbayes.splines.collapsed_loop import KINDS, Place, enter, explore
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.quadratic import _one_of_each
+from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
 CHAINS, STEPS = 800, 4
 PRECISION = 0.7  # where lambda is fixed
@@ -459,7 +460,7 @@ def test_it_agrees_with_plain_reversible_jump_on_some_rows():
     limit = stats.t.isf(FALSE_ALARM / (2 * z.size), chains - 1)
     assert np.abs(z).max() < limit
     # Fewer bases under another prior: told apart.
-    tilted = with_law(kernel, log_k=-1.5 * np.arange(5))
+    tilted = with_law(kernel, log_k=-2.5 * np.arange(5))
     c = model.watched(tilted.advance(found, 40, two)[1].theta.swapaxes(0, 1)).mean(1)
     z = (a.mean(0) - c.mean(0)) / np.sqrt((a.var(0, ddof=1) + c.var(0, ddof=1)) / chains)
     assert np.abs(z).max() > limit
@@ -534,3 +535,27 @@ def test_rows_and_points_are_counted_as_they_pass(monkeypatch):
     before = kernel.model.rows.touched
     kernel.expansion.at(splines(state.theta[:1], kernel.model.most))
     assert kernel.model.rows.touched - before == 2 * kernel.model.rows.size  # its log-odds, and then the rows
+
+
+def test_where_the_quadratic_does_not_hold_cells_are_taken():
+    """If all rows accept nothing in the end of warm-up, that is told, and another sampler begins from nothing."""
+    x = np.random.default_rng(1).normal(size=(200, 1))
+    kernel, streams = Auto().kernel(MARS(x, x[:, 0] > 0), seed=1), Streams.spawn(1, 2)
+
+    def rejecting(kernel, state, steps):
+        state, draws = kernel.advance(state, steps, streams)
+        draws.accepted[:] = False
+        return state, draws
+
+    tuned, state = kernel.tune(kernel.start(streams), 40, rejecting)
+    assert isinstance(tuned, ReversibleJumpKernel)
+    assert "accepted 0.0% of" in tuned.why
+    assert tuned.advance(state, 2, streams)[1].theta.shape[:2] == (2, 2)
+
+
+def test_with_too_many_variables_for_tables_cells_are_taken():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 25))
+    kernel = Auto().kernel(MARS(x, x[:, 0] > 0, max_interaction=3), seed=1)
+    assert isinstance(kernel, ReversibleJumpKernel)
+    assert "tables" in kernel.why

@@ -23,8 +23,9 @@ Tall Data".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
-from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, second_log_ratio
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams, second_log_ratio
 from tallbayes.sampling.request import COSTLY
 from tallbayes.splines.collapsed_loop import KINDS, Law, Place, Room, enter, explore
 from tallbayes.splines.model import MARS
@@ -44,6 +45,7 @@ Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
 WARMUP = 240  # steps
+FEWEST = 0.05  # share of subchains that all rows should accept in the end of warm-up
 
 
 class State(NamedTuple):
@@ -70,6 +72,7 @@ class CollapsedKernel:
     decided: bool = True
     initial: Array | None = None  # (chains, width) where chains start, if not with nothing
     why: str = ""
+    otherwise: Callable[[], Kernel] | None = None  # what to take where the quadratic does not hold
     exact = True
     parts = ()
     most_draws = COSTLY
@@ -164,9 +167,16 @@ class CollapsedKernel:
             self.track.accept(full, chain, value)
         return accepted
 
-    def tune(self, state: State, draws: int, advance: Advance) -> tuple[CollapsedKernel, State]:
-        """Find a reference to stay with; see `reference.py`."""
-        return find_reference(self, state, draws, advance)
+    def tune(self, state: State, draws: int, advance: Advance) -> tuple[Kernel, Any]:
+        """Find a reference to stay with (see `reference.py`), or another kernel if all rows accept next to nothing."""
+        kernel, state, accepted = find_reference(self, state, draws, advance)
+        if self.otherwise is None or not accepted < FEWEST:
+            return kernel, state
+        other: Any = self.otherwise()
+        why = f"all rows accepted {accepted:.1%} of what a quadratic around one reference proposed, so it does not hold"
+        nothing = np.tile(self.model.nothing, (len(state.theta), 1))
+        found: tuple[Kernel, Any] = replace(other, why=why).tune(other.start(None, nothing), other.warmup, advance)
+        return found
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """The draws are those of the posterior; of each the log-likelihood is known, and by how much L* misses it."""

@@ -171,14 +171,17 @@ def _value(place):
 
 @COLLAPSED.entry(NOTHING, LAW, PLACE, GENERATOR, ROOM)
 def _draw_scale(table, law, place, rng, room):
-    """Lambda given coefficients that are drawn for it, and then forgotten."""
+    """Lambda given coefficients that are drawn for it and then forgotten; it stays where A + P cannot be factored."""
     k, squares = int(place.head[0]), 0.0
     log_weight(table, law, place.products, k + 1, place.head[1], room.gaussian)
     draw(table, room.gaussian, k + 1, 1.0, rng, place.coefficients)
     for j in range(1, k + 1):
         squares += place.coefficients[j] ** 2
-    place.head[1] = gamma(table, rng, law.shape + 0.5 * k) / (law.rate + 0.5 * squares)
-    place.values[0] = log_weight(table, law, place.products, k + 1, place.head[1], room.gaussian)
+    precision = gamma(table, rng, law.shape + 0.5 * k) / (law.rate + 0.5 * squares)
+    if precision > 0.0:
+        there = log_weight(table, law, place.products, k + 1, precision, room.gaussian)
+        if there > -np.inf:
+            place.head[1], place.values[0] = precision, there
 
 
 @COLLAPSED.entry(NOTHING, LAW, PLACE, GENERATOR, ROOM)

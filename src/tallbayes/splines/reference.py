@@ -11,6 +11,7 @@ while draws are kept.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,11 @@ HALVINGS = 10  # of a step that goes too far
 
 def find_reference(
     kernel: CollapsedKernel, state: State, draws: int, advance: Advance
-) -> tuple[CollapsedKernel, State]:
-    """Use `draws` steps to find a reference; the kernel returned is final, and chains are where all rows let them."""
+) -> tuple[CollapsedKernel, State, float]:
+    """Use `draws` steps to find a reference; the kernel returned is final, and chains are where all rows let them.
+
+    Also returned is the share of subchains that all rows have accepted then, or NaN if there were none.
+    """
     free = replace(kernel, decided=False)
     rounds = max(1, int(np.ceil(np.log(kernel.model.rows.size / FIRST) / np.log(GROWTH))))
     powers = np.minimum(1.0, FIRST * float(GROWTH) ** np.arange(rounds) / kernel.model.rows.size)
@@ -52,8 +56,9 @@ def find_reference(
         been = seen.theta[len(seen.theta) // 2 :] if steps else been
     quadratic = free.expansion.around(next_reference(free, eta, been))
     final = replace(free, quadratic=quadratic, power=1.0, decided=True)
-    state, _ = advance(final, final.enter(state), draws - int(SETTLED * draws))
-    return final, state
+    last = draws - int(SETTLED * draws)
+    state, seen = advance(final, final.enter(state), last)
+    return final, state, float(seen.accepted.mean()) if last else math.nan
 
 
 def next_reference(kernel: CollapsedKernel, eta: Array, been: Array) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -31,7 +32,7 @@ MOVES, DECIDED_MOVES = (0.1, 0.1, 0.1, 0.4, 0.25, 0.05), (0.2, 0.2, 0.15, 0.25, 
 WIDER = 1.2  # variance of proposals over that of the sheet's posterior, where the sheet stands for all rows
 TOGETHER, TOGETHER_WIDER = 0.8, 1.1  # share of proposals for all coefficients, where the sheet has a reference
 INFORMERS = 4_000  # rows that inform proposals where nothing screens them
-COLLAPSED_MOVES = (0.25, 0.25, 0.1, 0.35, 0.05)  # birth, death, change, variation, lambda
+COLLAPSED_MOVES = (0.25, 0.25, 0.02, 0.43, 0.05)  # birth, death, change, variation, lambda
 SUBCHAIN, MOVE = (200, 3_000), 500  # of them before all rows decide: each costs about as much as so many rows
 ROUNDS = 20  # moves a draw that all rows decide on
 FIRST_LENGTH = 20  # of subchains, before warm-up knows better
@@ -50,7 +51,8 @@ class SplineSetup:
         model, law = self.model, self._law(None)
         knots = [own.size for own in different(model.reference.knots)]
         if numbers_in(knots, model.reference.degree) > MOST_NUMBERS:
-            return self.two_stage(None, None, None)
+            why = "tables of all sets of variables that a basis may have would not fit into memory"
+            return replace(self.two_stage(None, None, None), why=why)
         with self.phases("surrogate"):
             prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES))
             seed = int(self._rng.integers(2**31))
@@ -58,7 +60,8 @@ class SplineSetup:
             quadratic = expansion.at(splines(model.nothing[None], model.most))
             track = model.rows.keep(SplineTrack, model.most, model.column_memory)
             moves = int(np.clip(model.rows.size // MOVE, *SUBCHAIN))
-            return CollapsedKernel(model, prior, expansion, quadratic, track, moves)
+            otherwise = partial(self.two_stage, None, None, None)
+            return CollapsedKernel(model, prior, expansion, quadratic, track, moves, otherwise=otherwise)
 
     def metropolis(self, proposal: str | None) -> ReversibleJumpKernel:
         """Plain reversible jump: all rows decide on each move."""
