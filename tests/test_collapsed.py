@@ -460,7 +460,7 @@ def test_it_agrees_with_plain_reversible_jump_on_some_rows():
     limit = stats.t.isf(FALSE_ALARM / (2 * z.size), chains - 1)
     assert np.abs(z).max() < limit
     # Fewer bases under another prior: told apart.
-    tilted = with_law(kernel, log_k=-2.5 * np.arange(5))
+    tilted = with_law(kernel, log_k=-4.0 * np.arange(5))
     c = model.watched(tilted.advance(found, 40, two)[1].theta.swapaxes(0, 1)).mean(1)
     z = (a.mean(0) - c.mean(0)) / np.sqrt((a.var(0, ddof=1) + c.var(0, ddof=1)) / chains)
     assert np.abs(z).max() > limit
