@@ -1,7 +1,7 @@
-"""Bayesian MARS: the paper's table, cells beside plain reversible jump, growing rows, and predictions.
+"""Bayesian MARS: the paper's table, samplers beside plain reversible jump, growing rows, and predictions.
 
-`python -m benchmarks mars` runs all four, `python -m benchmarks.mars paper` (or cells, or scaling, or predictive) one
-of them, with options.
+`python -m benchmarks mars` runs all of it, `python -m benchmarks.mars paper` (or collapsed, cells, scaling, predictive)
+one of them, with options.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from tallbayes.paper.mars import (
     rms,
     seconds,
 )
-from tallbayes.paper.mars import warmed as chains_with_cells
 from tallbayes.sampling import loop
 from tallbayes.sampling.diagnostics import ess, mcse, r_hat
 from tallbayes.sampling.loop import Run
@@ -141,6 +140,48 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
     show(title, pd.DataFrame(grid).pivot(index=["cells", "pairs"], columns="subchain"))
 
 
+def collapsed(rows: int = 1_000_000, draws: int = 1_000, minutes: float = 2.0) -> None:
+    """Coefficients integrated out, from nothing, and plain reversible jump from where its chains have been."""
+    model, test = simulated(rows)
+    points = test[VARIABLES].to_numpy()[:POINTS].T
+    loop.run(tb.Auto().kernel(model, 1), Request(2, CHAINS, seed=1, warmup=20, progress=False), Phases())  # compiles
+    phases = Phases()
+    began = time.perf_counter()
+    own = loop.run(tb.Auto().kernel(model, 1, phases), Request(draws, CHAINS, seed=1, progress=False), phases)
+    from_nothing = time.perf_counter() - began
+    starts = own.theta[:, 0]
+    plain = {"plain, walk": screened(model, 0, starts), "plain, informed": screened(model, 0)}
+    runs = {name: lasting(kernel, starts, 60 * minutes) for name, kernel in plain.items()} | {"collapsed": own}
+    chance, lines = expit(log_odds(model, own.theta, points)), dict[str, dict[str, float]]()
+    for name, run in runs.items():
+        found = log_odds(model, run.theta, points)
+        together, own_chance = ess(found), expit(found)
+        z = (own_chance.mean((0, 1)) - chance.mean((0, 1))) / np.hypot(mcse(own_chance), mcse(chance))
+        spent = seconds(run)
+        lines[name] = {
+            "seconds": spent,
+            "draws a chain": found.shape[1],
+            "ms a step": step_ms(run),
+            "median ESS": np.median(together),
+            "least ESS": together.min(),
+            "EDPM": 60 * np.median(together) / spent,
+            "least EDPM": 60 * together.min() / spent,
+            "largest R-hat": r_hat(found).max(),
+            "RMSE": rmse(model, run.theta, test),
+            "largest |z|": np.nan if run is own else np.abs(z).max(),
+        }
+    table = pd.DataFrame(lines)
+    for of in ("EDPM", "least EDPM"):
+        table.loc[f"{of} ratio"] = table.loc[of] / table.loc[of].iloc[:2].max()
+    show(f"Log-odds of {POINTS} rows from {rows:,}, {CHAINS} chains, from the same starts", table)
+    error = own.sample_stats["surrogate_error"].std(1)
+    print(
+        f"collapsed: {from_nothing:.0f} s from nothing, with warm-up; stage 2 accepts {own.acceptance['stage 2']:.2f}"
+    )
+    print(f"sd of log L - L* by chain: {error.round(2)}; bases: {own.theta[..., 0].mean():.1f}")
+    print("EDPM: effective draws per minute of sampling, median of the points; ratio: to the better of the plain ones")
+
+
 def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float = 10.0, warmup: int = 1_000) -> None:
     """Milliseconds a step, one chain's share, and microseconds a move against the number of rows."""
     steps, moves, setup = (dict[str, dict[str, float]]() for _ in range(3))
@@ -226,12 +267,19 @@ def step_ms(run: Run) -> float:
 
 def warmed(rows: int, draws: int) -> tuple[tb.MARS, pd.DataFrame, ReversibleJumpKernel, np.ndarray, np.ndarray]:
     """The paper's model, test rows, a kernel, where its chains are, and where they were (places, chains, width)."""
-    model, test = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows)), tb.datasets.simulate_mars(TEST_ROWS, seed=1)
-    run = chains_with_cells(model, draws, seed=1, draws=EVERY * AVERAGED)
+    model, test = simulated(rows)
+    request = Request(EVERY * AVERAGED, CHAINS, seed=1, warmup=draws, progress=False)
+    run = loop.run(tb.TwoStage(tb.Cells()).kernel(model, 1), request, Phases())
     spent, height = run.phases.seconds["warmup"], run.sample_stats["total_log_likelihood"][:, -1]
     say(f"{rows:,} rows: warm-up took {spent:.0f} s; log-likelihoods {height.round(1)}")
     kernel: Any = run.kernel
     return model, test, kernel, run.theta[:, -1], run.theta.swapaxes(0, 1)[::EVERY]
+
+
+def simulated(rows: int) -> tuple[tb.MARS, pd.DataFrame]:
+    """The paper's model, and test rows."""
+    model = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows), max_interaction=3)
+    return model, tb.datasets.simulate_mars(TEST_ROWS, seed=1)
 
 
 def screened(model: tb.MARS, percent: int, walk_from: np.ndarray | None = None) -> Any:
@@ -281,7 +329,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-PARTS: dict[str, Callable[..., None]] = {f.__name__: f for f in (paper, cells, scaling, predictive)}
+PARTS: dict[str, Callable[..., None]] = {f.__name__: f for f in (paper, collapsed, cells, scaling, predictive)}
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
     """Warm two sets of chains up, go on from them with each sampler, compare predictions."""
     steps = Steps("mars", len(PAPERS) + 4, tell)
     steps.next("the data")
-    model = MARS(FORMULA, simulate_mars(size.rows))
+    model = MARS(FORMULA, simulate_mars(size.rows), max_interaction=3)
     test = simulate_mars(TEST_ROWS, seed=1)
     try:
         first, runs = _runs(model, size, steps)
@@ -101,7 +101,7 @@ def _runs(model: MARS, size: Size, steps: Steps) -> tuple[Run, dict[tuple[int, f
     """Plain reversible jump from one set of chains, and every sampler from the other."""
     starts = []
     for seed in (1, 2):
-        steps.next(f"warm-up {seed} of 2, with cells")
+        steps.next(f"warm-up {seed} of 2")
         starts.append(warmed(model, size.warmup, seed, steps.progress).theta[:, -1])
     steps.next("plain reversible jump")
     first = compiled(screened(model, 0, 0.0005), starts[0], size.moves, steps.progress)
@@ -113,7 +113,7 @@ def _runs(model: MARS, size: Size, steps: Steps) -> tuple[Run, dict[tuple[int, f
 
 
 def warmed(model: MARS, warmup: int, seed: int, progress: bool = False, draws: int = 1) -> Run:
-    """Chains with cells, warmed up; their last draw is where others go on."""
+    """Chains that have found the posterior from nothing; their last draw is where others go on."""
     kernel = Auto().kernel(model, seed)
     return _whole(sampled(kernel, Request(draws, CHAINS, seed, warmup=warmup, progress=progress), Phases()))
 
