@@ -89,10 +89,12 @@ def run(size: Size, data: Path | None, tell: Callable[[str], None] | None) -> Ex
         "coefficient pass stage 1.",
         "Our predictions are far closer to the truth than the paper's RMSE of .081, which is about what a logistic "
         "regression without splines has. Chains that start from nothing and move one basis at a time take very long "
-        "at a million rows; ours were warmed up on pseudo-rows, with the likelihood raised to growing powers.",
+        "at a million rows; ours were warmed up with coefficients integrated out around one reference, and with the "
+        "likelihood raised to growing powers.",
         "By the paper's own table accepted moves per unit of time do not rise with a subsample. Here they do: by a "
         f"factor of {worth.min():.1f} to {worth.max():.1f}, draws of lambda included, since stage 1 is cheap. A plain "
-        "subsample is still a poor surrogate for a balanced outcome; tb.Cells is made for it.",
+        "subsample is still a poor surrogate for a balanced outcome; a quadratic around one reference, which tb.fit "
+        "takes for splines, is a far better one.",
     ]
     return found
 
