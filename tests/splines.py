@@ -18,6 +18,7 @@ from tallbayes.sampling.subsample import Subsample
 from tallbayes.splines.basis import BASES, WIDTH, Reference, try_basis
 from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.collapsed import CollapsedKernel
+from tallbayes.splines.collapsed_loop import Place
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.quadratic import Expansion
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
@@ -31,7 +32,7 @@ def tiny_model(rows: int = 8, most: int = 3, seed: int = 4, variables: int = 2) 
     """A few rows and variables; every row is a reference row."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, variables)).round(1)  # some values twice
-    return MARS(x, x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2, max_bases=most, precision=(2.0, 2.0))
+    return MARS(x, x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2, max_bases=most, precision=(2.0, 2.0), max_interaction=3)
 
 
 def larger_model(rows: int = 60, most: int = 4, seed: int = 1) -> MARS:
@@ -72,6 +73,13 @@ def collapsed_kernel(model: MARS, points: int = 3, **changes: Any) -> CollapsedK
     quadratic = expansion.at(splines(draw_prior(model, 2, np.random.default_rng(1)), model.most))
     law = kernel.law._replace(intercept_sd=INTERCEPT_SD, moves=np.cumsum([0.25, 0.25, 0.1, 0.35, 0.05]))
     return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, moves=5, **changes)
+
+
+def placed(kernel: CollapsedKernel, theta: np.ndarray) -> Place:
+    """A parameter vector on the quadratic of a kernel."""
+    place = kernel._place()
+    kernel._put(theta, place, kernel._room())
+    return place
 
 
 KINDS = ("plain", "plain-walk", "plain-joint", "subsample", "subsample-subchain", "cells", "cells-walk")

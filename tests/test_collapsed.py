@@ -173,7 +173,7 @@ def test_the_quadratic_of_all_rows_is_that_of_the_likelihood():
     theta = small.draw_prior(model, 20, np.random.default_rng(6))
     h = splines(theta, model.most).each(x) - eta
     truth = h @ written.slope - 0.5 * h**2 @ (p * (1 - p))
-    found = np.array([kernel.place(one).values[1] for one in theta])
+    found = np.array([small.placed(kernel, one).values[1] for one in theta])
     np.testing.assert_allclose(np.diff(found), np.diff(truth), rtol=1e-9, atol=1e-9)
 
 
@@ -417,7 +417,7 @@ class _OtherQuadratic(CollapsedKernel):
 
 def star_without(kernel: CollapsedKernel, theta: np.ndarray) -> float:
     """L* without the first-order term."""
-    return float(with_first_order(kernel, 0.0).place(theta).values[1])
+    return float(small.placed(with_first_order(kernel, 0.0), theta).values[1])
 
 
 def _broken(how: str, kernel: CollapsedKernel) -> CollapsedKernel:
@@ -431,7 +431,7 @@ def test_a_second_stage_or_a_prior_that_errs_is_noticed(how, steps):
     kernel = small.collapsed_kernel(small.tiny_model())
     # What the broken kernel has as its target, over what it should have, on draws from the posterior.
     theta = small.exact_draws(kernel.model, 3 * CHAINS, 2)[:500]
-    star = np.array([kernel.place(one).values[1] for one in theta])
+    star = np.array([small.placed(kernel, one).values[1] for one in theta])
     if how == "another quadratic":
         logs = star - [star_without(kernel, one) for one in theta]
     else:
@@ -515,7 +515,7 @@ def test_what_is_said_of_a_draw_is_its_likelihood_and_what_the_quadratic_misses(
     found = kernel.finish(Path(theta, value, np.zeros_like(value)), np.random.default_rng(0), Phases())
     truth = small.log_likelihood(kernel.model, theta.reshape(-1, kernel.model.width)).reshape(value.shape)
     np.testing.assert_allclose(found.sample_stats["total_log_likelihood"], truth, rtol=1e-9)
-    missed = truth - [[kernel.place(one).values[1] for one in chain] for chain in theta]
+    missed = truth - [[small.placed(kernel, one).values[1] for one in chain] for chain in theta]
     np.testing.assert_allclose(found.sample_stats["surrogate_error"], missed - missed.mean(), atol=1e-6)
 
 

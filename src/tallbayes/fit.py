@@ -23,7 +23,6 @@ from tallbayes.results.fit import Fit
 from tallbayes.results.sample import answer
 from tallbayes.sampling.methods import Method, named
 from tallbayes.sampling.request import Request
-from tallbayes.splines.model import MARS
 
 OPTIONS = {  # of methods, which were arguments of `fit` once
     **dict.fromkeys(("surrogate", "subchain"), "tb.TwoStage({})"),
@@ -123,6 +122,8 @@ def fit(
     given |= {"outcome": outcome, "missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
     phases = Phases()
     if (spline := spline_term.cut(formula)) is not None:
+        from tallbayes.splines.model import MARS  # here, since few need them
+
         refused = {"prior": prior, "group_prior": group_prior, "weights": weights, "offset": offset, "cache": cache}
         _refuse_for_splines(families.resolve(family), refused | {"engine": engine}, data)
         with showing(progress):

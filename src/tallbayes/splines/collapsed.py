@@ -91,9 +91,8 @@ class CollapsedKernel:
 
     def facts(self) -> dict[str, Any]:
         """See `Kernel`."""
-        return {"surrogate": f"quadratic, {self.quadratic.weights.size:,} points", "proposal": "collapsed"} | {
-            "subchain": self.moves
-        }
+        surrogate = f"quadratic, {self.quadratic.weights.size:,} points"
+        return {"surrogate": surrogate, "proposal": "collapsed", "subchain": self.moves}
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta` or `initial`, or with no bases."""
@@ -106,20 +105,22 @@ class CollapsedKernel:
 
     def enter(self, state: State) -> State:
         """The same chains on the quadratic of this kernel."""
-        places = tuple(self.place(theta) for theta in state.theta)
-        for chain, place in enumerate(places):
+        places, room = tuple(self._place() for _ in state.theta), self._room()
+        for chain, (theta, place) in enumerate(zip(state.theta, places, strict=True)):
+            self._put(theta, place, room)
             if self.decided:
                 self.track.enter(state.full, chain, *_live(place))
         return state._replace(places=places)
 
-    def place(self, theta: Array) -> Place:
+    def _put(self, theta: Array, place: Place, room: Room) -> None:
         """A parameter vector on the quadratic."""
         most = self.model.most
-        place = Place.empty(most, self.quadratic.weights.size)
         place.head[:], place.coefficients[:] = theta[:2], theta[2 : most + 3]
         place.bases[:] = theta[most + 3 :].reshape(most, -1)
-        enter(self.quadratic, self.law, place, self._room())
-        return place
+        enter(self.quadratic, self.law, place, room)
+
+    def _place(self) -> Place:
+        return Place.empty(self.model.most, self.quadratic.weights.size)
 
     def _room(self) -> Room:
         return Room.empty(self.model.most, self.quadratic.weights.size, self.law.reference.x.shape[1])
@@ -128,8 +129,7 @@ class CollapsedKernel:
         """Move every chain; moves are made in threads, and all rows are looked at by all threads together."""
         chains, full, made = len(state.places), state.full, state.steps
         here, tally = list(state.places), state.tally.copy()
-        there = [Place.empty(self.model.most, self.quadratic.weights.size) for _ in here]
-        rooms = [self._room() for _ in here]
+        there, rooms = [self._place() for _ in here], [self._room() for _ in here]
         draws = Draws.empty(steps, 1, chains, self.model.width)
 
         def moved(chain: int) -> None:
@@ -180,8 +180,10 @@ class CollapsedKernel:
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """The draws are those of the posterior; of each the log-likelihood is known, and by how much L* misses it."""
-        star = np.array([[self.place(theta).values[1] for theta in chain] for chain in path.theta])
-        missed = path.log_posterior - star
+        place, room, missed = self._place(), self._room(), path.log_posterior.copy()
+        for draw in np.ndindex(missed.shape):
+            self._put(path.theta[draw], place, room)
+            missed[draw] -= place.values[1]
         stats = {"total_log_likelihood": path.log_posterior, "surrogate_error": missed - missed.mean()}
         return Finished(path.theta, stats, {})
 
