@@ -528,10 +528,11 @@ def test_rows_and_points_are_counted_as_they_pass(monkeypatch):
     monkeypatch.setattr(spline_track, "moved_spline", lambda *a: passed.append(a[2].size) or compiled(*a))
     before, points = kernel.touched
     state = kernel.start(rng)
-    _, draws = kernel.advance(state, 50, rng)
+    state, draws = kernel.advance(state, 50, rng)
     assert kernel.touched[0] - before == sum(passed)
     assert len(passed) == 2 + draws.decided.sum() + 2 * 2  # at the start, to decide, and when all is computed anew
-    assert kernel.touched[1] - points == 50 * 2 * kernel.moves * kernel.quadratic.weights.size
+    births, _, changes, variations, _ = state.tally[..., 0].sum(0)  # others look at no point
+    assert kernel.touched[1] - points == (births + changes + variations) * kernel.quadratic.weights.size
     before = kernel.model.rows.touched
     kernel.expansion.at(splines(state.theta[:1], kernel.model.most))
     assert kernel.model.rows.touched - before == 2 * kernel.model.rows.size  # its log-odds, and then the rows

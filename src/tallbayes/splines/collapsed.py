@@ -35,7 +35,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams, second_log_ratio
 from tallbayes.sampling.request import COSTLY
-from tallbayes.splines.collapsed_loop import KINDS, Law, Place, Room, enter, explore
+from tallbayes.splines.collapsed_loop import KINDS, LOOKING, Law, Place, Room, enter, explore
 from tallbayes.splines.model import MARS
 from tallbayes.splines.quadratic import Expansion, Quadratic
 from tallbayes.splines.reference import find_reference
@@ -138,10 +138,11 @@ class CollapsedKernel:
 
         with ThreadPoolExecutor(min(chains, threads.count())) as pool:
             for step in range(steps):
-                draw, before = Draws(*(part[step] for part in draws)), tally[..., 1].sum(1)
+                draw, before = Draws(*(part[step] for part in draws)), tally.copy()
                 list(pool.map(moved, range(chains)))
-                self.expansion.touched += chains * self.moves * self.quadratic.weights.size
-                draw.screened[0] = (tally[..., 1].sum(1) - before) / self.moves
+                new = tally - before
+                self.expansion.touched += int(new[:, LOOKING, 0].sum()) * self.quadratic.weights.size
+                draw.screened[0] = new[..., 1].sum(1) / self.moves
                 made += 1
                 for chain in range(chains):
                     if self._decide(chain, here[chain], there[chain], full, rng.second[chain], draw):

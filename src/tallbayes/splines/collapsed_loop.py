@@ -34,6 +34,7 @@ Integers = NDArray[np.int64]
 
 BIRTH, DEATH, CHANGE, VARY, SCALE = 0, 1, 2, 3, 4  # kinds of moves
 KINDS = 5
+LOOKING = [BIRTH, CHANGE, VARY]  # those that need the column of a basis on the points
 
 
 class Law(NamedTuple):
