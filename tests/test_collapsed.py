@@ -26,9 +26,10 @@ from tallbayes.sampling.kernel import Draws, Path, Streams
 from tallbayes.sampling.methods import Auto
 from tallbayes.splines import collapsed, quadratic
 from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH
-from tallbayes.splines.collapsed import CollapsedKernel, _theta, copy_place
+from tallbayes.splines.collapsed import CollapsedKernel
 from tallbayes.splines.collapsed_loop import KINDS, Place, enter, explore
 from tallbayes.splines.model import MARS, splines
+from tallbayes.splines.places import copy_place, theta_of
 from tallbayes.splines.quadratic import _one_of_each
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
@@ -348,7 +349,7 @@ def _without_likelihood(kernel: CollapsedKernel, chains: int, moves: int, precis
     for chain in range(chains):
         (place, room), rng = _place(kernel, np.zeros((0, WIDTH)), precision), np.random.default_rng([5, chain])
         explore(kernel.quadratic, kernel.law, place, room, moves, rng, np.zeros((KINDS, 2), np.int64))
-        found.append(_theta(place))
+        found.append(theta_of(place))
     return np.array(found)
 
 
@@ -409,7 +410,7 @@ class _OtherQuadratic(CollapsedKernel):
 
     def _decide(self, chain: int, here: Place, there: Place, *arguments: Any) -> bool:
         kept = [place.values[1] for place in (here, there)]
-        here.values[1], there.values[1] = (star_without(self, _theta(place)) for place in (here, there))
+        here.values[1], there.values[1] = (star_without(self, theta_of(place)) for place in (here, there))
         accepted = super()._decide(chain, here, there, *arguments)
         here.values[1], there.values[1] = kept
         return accepted

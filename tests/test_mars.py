@@ -10,9 +10,10 @@ from scipy.special import expit
 import tallbayes as tb
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.kernel import Draws, Streams
+from tallbayes.sampling.warmup import shares
 from tallbayes.splines.partition import Partition
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
-from tallbayes.splines.warmup import _length, _shares
+from tallbayes.splines.warmup import _length
 
 
 def data(rows: int = 1_500, seed: int = 0) -> pd.DataFrame:
@@ -168,7 +169,7 @@ def test_the_best_length_weighs_acceptance_against_the_pass():
     assert _length(kernel, seen) > kernel.subchain
     seen.accepted[:] = False
     assert _length(kernel, seen) < kernel.subchain
-    assert _shares(10, 4) == [2, 3, 2, 3]
+    assert shares(10, 4) == [2, 3, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,11 @@ if TYPE_CHECKING:
 METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
+MODEL_OPTIONS = (
+    "family", "splines", "outcome", "missing", "collinear", "prior", "group_prior", "weights", "offset",
+)  # fmt: skip
 HEADINGS = {  # options that are not here come before them
-    "Model options": (
-        "family",
-        "splines",
-        "outcome",
-        "missing",
-        "collinear",
-        "prior",
-        "group_prior",
-        "weights",
-        "offset",
-    ),
+    "Model options": MODEL_OPTIONS,
     "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
     "Options of methods": METHOD_OPTIONS,
 }

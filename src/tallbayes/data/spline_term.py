@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 OPTIONS = ("max_interaction", "max_bases", "expected_bases", "knots")
@@ -60,36 +62,29 @@ def wrap(text: str) -> str:
 
 def _inside(call: str, begin: int) -> str | None:
     """What is in the brackets that begin there, if they end with the text."""
-    depth, quote = 0, ""
-    for place in range(begin, len(call)):
-        letter = call[place]
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"`":
-            quote = letter
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-            if depth == 0:
-                return call[begin + 1 : place] if place == len(call) - 1 else None
+    for place, letter, depth in _unquoted(call[begin:]):
+        if depth == 0 and letter in ")]}":
+            return call[begin + 1 : -1] if begin + place == len(call) - 1 else None
     return None
 
 
 def _parts(inside: str) -> list[str]:
     """What the commas outside of brackets and quotes separate."""
-    found, depth, quote = [""], 0, ""
-    for letter in inside:
+    commas = [place for place, letter, depth in _unquoted(inside) if letter == "," and depth == 0]
+    return [inside[begin + 1 : end] for begin, end in pairwise([-1, *commas, len(inside)])]
+
+
+def _unquoted(text: str) -> Iterator[tuple[int, str, int]]:
+    """Places and letters outside of quotes, and how many brackets are open after each."""
+    depth, quote = 0, ""
+    for place, letter in enumerate(text):
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"`":
             quote = letter
-        depth += (letter in "([{") - (letter in ")]}") if not quote else 0
-        if letter == "," and depth == 0 and not quote:
-            found.append("")
         else:
-            found[-1] += letter
-    return found
+            depth += (letter in "([{") - (letter in ")]}")
+            yield place, letter, depth
 
 
 def _value(text: str, name: str, said: str) -> Any:

@@ -108,10 +108,8 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         precision, _, step = _newton(model.prior, at, here)
         return step, float(step @ precision @ step)
 
-    few = rows_of_look(model)
-    if few is None:
-        top = climb(partial(look, model.derivatives), newton, theta, close)
-    else:
+    step_from = newton
+    if (few := rows_of_look(model)) is not None:
         guess = partial(few.reduce, LogLikelihoodDerivatives(model.family.tag))
         theta = climb(partial(look, guess), newton, theta, close).theta
 
@@ -121,7 +119,8 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
                 return step, decrement
             return _step_by(partial(look, agreeing(guess, at, here)), newton, at, step), decrement
 
-        top = climb(partial(look, model.derivatives), informed, theta, close)
+        step_from = informed
+    top = climb(partial(look, model.derivatives), step_from, theta, close)
     require_top(top)
     if model.whole:
         separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)

@@ -106,3 +106,13 @@ def _step_with(acceptance: Array, seen: Array) -> NDArray[np.intp]:
 def _smallest_best(efficiency: Array) -> NDArray[np.intp]:
     """Index of the smallest step that is nearly best, for each row."""
     return np.asarray((efficiency >= NEARLY_BEST * efficiency.max(1, keepdims=True)).argmax(1))
+
+
+def shares(total: int, parts: int) -> list[int]:
+    """A number cut into parts that differ by one at most.
+
+    >>> shares(10, 4)
+    [2, 3, 2, 3]
+    """
+    ends = np.linspace(0, total, parts + 1).astype(int)
+    return [int(step) for step in np.diff(ends)]

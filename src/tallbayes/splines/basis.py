@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
-from tallbayes.families.compiled import OPTIONS, compiled
+from tallbayes.families.compiled import OPTIONS, compiled, inside
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.threads import over_blocks
@@ -115,6 +115,19 @@ def fill(basis, x, start, stop, out):
         h, h2, h3 = sign * (first[i] - knot), sign2 * (second[i] - knot2), sign3 * (third[i] - knot3)
         hinges = (h if h > 0.0 else 0.0) * (h2 if h2 > 0.0 else 0.0)
         out[i] = shift + unit * (hinges * (h3 if h3 > 0.0 else 0.0))
+
+
+@inside()
+def count_below(values, count, knot):
+    """How many of the first `count` values, which ascend, are below a knot."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < knot:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()
@@ -220,13 +233,9 @@ def vary_basis(table, reference, rng, basis, buffer):
     count, degree, how = reference.knots.shape[1], int(basis[DEGREE]), uniform(table, rng)
     j = int(degree * uniform(table, rng))
     if how < STEP:
-        values, knot, low, high = reference.knots[int(basis[VARIABLE + j])], basis[KNOT + j], 0, count
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] < knot:
-                low = middle + 1
-            else:
-                high = middle
+        values, knot = reference.knots[int(basis[VARIABLE + j])], basis[KNOT + j]
+        low = count_below(values, count, knot)
+        high = low
         while high < count and values[high] == knot:
             high += 1
         rank = low + int((high - low) * uniform(table, rng))

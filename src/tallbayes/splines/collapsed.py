@@ -37,6 +37,7 @@ from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, St
 from tallbayes.sampling.request import COSTLY
 from tallbayes.splines.collapsed_loop import KINDS, LOOKING, Law, Place, Room, enter, explore
 from tallbayes.splines.model import MARS
+from tallbayes.splines.places import copy_place, live, theta_of, write_theta
 from tallbayes.splines.quadratic import Expansion, Quadratic
 from tallbayes.splines.reference import find_reference
 from tallbayes.splines.track import SplineTrack, SplineTrail, Terms
@@ -109,14 +110,12 @@ class CollapsedKernel:
         for chain, (theta, place) in enumerate(zip(state.theta, places, strict=True)):
             self._put(theta, place, room)
             if self.decided:
-                self.track.enter(state.full, chain, *_live(place))
+                self.track.enter(state.full, chain, *live(place))
         return state._replace(places=places)
 
     def _put(self, theta: Array, place: Place, room: Room) -> None:
         """A parameter vector on the quadratic."""
-        most = self.model.most
-        place.head[:], place.coefficients[:] = theta[:2], theta[2 : most + 3]
-        place.bases[:] = theta[most + 3 :].reshape(most, -1)
+        write_theta(theta, place)
         enter(self.quadratic, self.law, place, room)
 
     def _place(self) -> Place:
@@ -148,9 +147,9 @@ class CollapsedKernel:
                     if self._decide(chain, here[chain], there[chain], full, rng.second[chain], draw):
                         here[chain], there[chain] = there[chain], here[chain]
                     if made % REFRESH == 0 and self.decided:
-                        self.track.enter(full, chain, *_live(here[chain]))
-                    draw.theta[chain], draw.log_posterior[chain] = _theta(here[chain]), full.value[chain]
-        theta = np.stack([_theta(place) for place in here])
+                        self.track.enter(full, chain, *live(here[chain]))
+                    draw.theta[chain], draw.log_posterior[chain] = theta_of(here[chain]), full.value[chain]
+        theta = np.stack([theta_of(place) for place in here])
         return State(theta, tuple(here), full, made, tally), draws
 
     def _decide(
@@ -159,7 +158,7 @@ class CollapsedKernel:
         """All rows decide."""
         if not self.decided:
             return True
-        value = self.track.at(full, chain, Terms.between(_live(here), _live(there)))
+        value = self.track.at(full, chain, Terms.between(live(here), live(there)))
         own = self.power * value, self.power * full.value[chain]
         log_ratio = float(second_log_ratio(own, (there.values[1], here.values[1])))  # type: ignore[arg-type]
         accepted = bool(np.log(rng.random()) < log_ratio)
@@ -187,24 +186,3 @@ class CollapsedKernel:
             missed[draw] -= place.values[1]
         stats = {"total_log_likelihood": path.log_posterior, "surrogate_error": missed - missed.mean()}
         return Finished(path.theta, stats, {})
-
-
-def copy_place(here: Place, there: Place) -> None:
-    """Make `there` the same place."""
-    size = int(here.head[0]) + 1
-    there.columns[:size] = here.columns[:size]
-    for name in ("head", "coefficients", "bases", "values"):
-        getattr(there, name)[:] = getattr(here, name)
-    for mine, own in zip(here.products, there.products, strict=True):
-        own[:] = mine
-
-
-def _theta(place: Place) -> Array:
-    """A place as a parameter vector."""
-    return np.concatenate([place.head, place.coefficients, place.bases.ravel()])
-
-
-def _live(place: Place) -> tuple[Array, Array]:
-    """Coefficients and bases that a place has."""
-    k = int(place.head[0])
-    return place.coefficients[: k + 1], place.bases[:k]

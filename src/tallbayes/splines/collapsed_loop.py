@@ -17,7 +17,6 @@ from tallbayes.families.compiled import LEAN, compiled
 from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, fill, gamma, try_basis, uniform, vary_basis
 from tallbayes.splines.joint import (
     GAUSSIAN,
-    JOINT,
     PRODUCTS,
     Gaussian,
     Products,
@@ -26,6 +25,7 @@ from tallbayes.splines.joint import (
     find,
     put_column,
 )
+from tallbayes.splines.places import PLACES, copy, drop_basis
 from tallbayes.splines.quadratic import QUADRATIC, Quadratic
 from tallbayes.splines.tables import SCRATCH, TABLES, sum_of
 
@@ -86,13 +86,7 @@ class Room(NamedTuple):
 LAW = struct(Law, REFERENCE, COLUMN, NUMBER, NUMBER, NUMBER, COLUMN)
 PLACE = struct(Place, COLUMN, COLUMN, MATRIX, MATRIX, PRODUCTS, COLUMN)
 ROOM = struct(Room, COLUMN, COLUMN, PRODUCTS, GAUSSIAN, COLUMN, COLUMN, COLUMN)
-COLLAPSED = Table(JOINT, TABLES)
-
-
-@COLLAPSED.entry(NOTHING, COLUMN, COLUMN)
-def _write(here, there):
-    for i in range(there.size):
-        there[i] = here[i]
+COLLAPSED = Table(PLACES, TABLES)
 
 
 @COLLAPSED.entry(NUMBER, LAW, PRODUCTS, INTEGER, NUMBER, GAUSSIAN)
@@ -124,7 +118,7 @@ def _propose(table, quadratic, law, place, kind, slot, rng, room):
         copy_products(table, place.products, k, slot + 1, room.products)
         return True
     if kind == VARY:
-        _write(table, place.bases[slot], basis)
+        copy(table, place.bases[slot], basis)
         if not vary_basis(table, law.reference, rng, basis, room.buffer):
             return False
     else:
@@ -142,20 +136,14 @@ def _propose(table, quadratic, law, place, kind, slot, rng, room):
 @COLLAPSED.entry(NOTHING, PLACE, INTEGER, INTEGER, ROOM)
 def _make(table, place, kind, slot, room):
     """Make a move that was proposed."""
-    k = int(place.head[0])
     copy_products(table, room.products, 0, 0, place.products)
     if kind == DEATH:
-        last = place.bases[k - 1]
-        _write(table, last, place.bases[slot])
-        for j in range(last.size):
-            last[j] = 0.0
-        _write(table, place.columns[k], place.columns[slot + 1])
-        place.head[0] = k - 1
+        drop_basis(table, place.head, place.bases, place.columns, slot)
         return
-    _write(table, room.basis, place.bases[slot])
-    _write(table, room.column, place.columns[slot + 1])
+    copy(table, room.basis, place.bases[slot])
+    copy(table, room.column, place.columns[slot + 1])
     if kind == BIRTH:
-        place.head[0] = k + 1
+        place.head[0] += 1.0
 
 
 @COLLAPSED.entry(NOTHING, PLACE)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.sampling.kernel import Advance
+from tallbayes.sampling.warmup import shares
 from tallbayes.splines.model import splines
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def find_reference(
     powers = np.minimum(1.0, FIRST * float(GROWTH) ** np.arange(rounds) / kernel.model.rows.size)
     been = state.theta[None]
     schedule = [
-        *zip(powers.tolist(), _shares(int(RISING * draws), rounds), strict=True),
-        *((1.0, steps) for steps in _shares(int(SETTLED * draws) - int(RISING * draws), SETTLING)),
+        *zip(powers.tolist(), shares(int(RISING * draws), rounds), strict=True),
+        *((1.0, steps) for steps in shares(int(SETTLED * draws) - int(RISING * draws), SETTLING)),
     ]
     eta = kernel.expansion.log_odds(splines(kernel.model.nothing[None], kernel.model.most))
     for power, steps in schedule:
@@ -74,9 +75,3 @@ def next_reference(kernel: CollapsedKernel, eta: Array, been: Array) -> Array:
             break
         found, value = nearer, there
     return found
-
-
-def _shares(total: int, parts: int) -> list[int]:
-    """A number cut into parts that differ by one at most."""
-    ends = np.linspace(0, total, parts + 1).astype(int)
-    return [int(step) for step in np.diff(ends)]

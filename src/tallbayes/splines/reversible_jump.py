@@ -41,6 +41,7 @@ from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
 from tallbayes.sampling.request import NO_MORE
 from tallbayes.splines.model import MARS
+from tallbayes.splines.places import copy_place, live, theta_of, write_theta
 from tallbayes.splines.reversible_jump_loop import (
     BIRTH,
     DEATH,
@@ -50,7 +51,6 @@ from tallbayes.splines.reversible_jump_loop import (
     Law,
     Place,
     Proposal,
-    copy_place,
     explore,
     make,
     propose,
@@ -159,7 +159,7 @@ class ReversibleJumpKernel:
         places = []
         for chain, theta in enumerate(state.theta):
             places.append(_on(self.surrogate.of(chain), self.law, theta))
-            self.track.enter(state.full, chain, *_live(places[-1]))
+            self.track.enter(state.full, chain, *live(places[-1]))
         return state._replace(places=tuple(places))
 
     def _pilot(self, rng: np.random.Generator) -> Array:
@@ -168,7 +168,7 @@ class ReversibleJumpKernel:
         law = self.law._replace(walk=0.0, joint=0.0, wide=1.0)
         place, room = _on(sheet, law, self.model.nothing), _Room.of(self.model.most, sheet, law)
         explore(sheet, law, place, room.proposal, PILOT, rng, np.zeros((KINDS, 2), np.int64))
-        return _theta(place)
+        return theta_of(place)
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain; subchains run in threads, and all rows are looked at by all threads together."""
@@ -194,12 +194,12 @@ class ReversibleJumpKernel:
                 for chain, place in enumerate(places):
                     if made % REFRESH == 0:
                         put(self.surrogate.of(chain), self.law, place, rooms[chain].proposal.spare)
-                        self.track.enter(full, chain, *_live(place))
-                    draws.theta[step, chain] = _theta(place)
+                        self.track.enter(full, chain, *live(place))
+                    draws.theta[step, chain] = theta_of(place)
                     draws.log_posterior[step, chain] = full.value[chain]
         if not self.subchain:
             draws.screened[:], draws.decided[:] = draws.accepted, True
-        theta = np.stack([_theta(place) for place in places])
+        theta = np.stack([theta_of(place) for place in places])
         return State(theta, tuple(places), full, made, tally), draws
 
     def _move(
@@ -231,7 +231,7 @@ class ReversibleJumpKernel:
             kind = int(proposal.kind[0])
             if kind != NOTHING:
                 tally[kind, 0] += not self.subchain
-                found = _Tried(Terms.between(_live(place), _after(place, proposal)), log_ratio, log_uniform)
+                found = _Tried(Terms.between(live(place), _after(place, proposal)), log_ratio, log_uniform)
                 if self._decide(chain, found, full, rng.second[chain], draw, update):
                     make(sheet, self.law, place, proposal)
                     tally[kind, 1] += 1
@@ -245,7 +245,7 @@ class ReversibleJumpKernel:
         copy_place(place, room.there)
         before = tally[:, 1].sum()
         explore(sheet, self.law, room.there, room.proposal, self.subchain, rng, tally)
-        terms = Terms.between(_live(place), _live(room.there))
+        terms = Terms.between(live(place), live(room.there))
         passed = float(tally[:, 1].sum() - before) / self.subchain
         return _Tried(terms, float(place.value[0] - room.there.value[0]), np.nan, passed)
 
@@ -280,27 +280,14 @@ def _on(sheet: Sheet, law: Law, theta: Array) -> Place:
     """A place on a sheet."""
     most = law.log_k.size - 1
     place = Place.empty(most, sheet.weights.size)
-    place.head[:] = theta[:2]
-    place.coefficients[:] = theta[2 : most + 3]
-    place.bases[:] = theta[most + 3 :].reshape(most, -1)
+    write_theta(theta, place)
     put(sheet, law, place, np.empty(sheet.weights.size))
     return place
 
 
-def _theta(place: Place) -> Array:
-    """A place as a parameter vector."""
-    return np.concatenate([place.head, place.coefficients, place.bases.ravel()])
-
-
-def _live(place: Place) -> tuple[Array, Array]:
-    """Coefficients and bases that a place has."""
-    k = int(place.head[0])
-    return place.coefficients[: k + 1], place.bases[:k]
-
-
 def _after(place: Place, proposal: Proposal) -> tuple[Array, Array]:
     """Coefficients and bases that it would have after a proposed move."""
-    (kind, slot, _), (_, bases) = map(int, proposal.kind), _live(place)
+    (kind, slot, _), (_, bases) = map(int, proposal.kind), live(place)
     if kind == DEATH:
         bases = _with(bases, slot, bases[-1])[:-1]
     elif kind == BIRTH:

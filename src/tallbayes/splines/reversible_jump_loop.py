@@ -19,7 +19,6 @@ from tallbayes.families.compiled import LEAN, compiled, inside
 from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, gamma, normal, try_basis, uniform, vary_basis
 from tallbayes.splines.joint import (
     GAUSSIAN,
-    JOINT,
     PRODUCTS,
     Gaussian,
     Products,
@@ -29,6 +28,7 @@ from tallbayes.splines.joint import (
     log_q,
     put_column,
 )
+from tallbayes.splines.places import PLACES, copy, drop_basis
 from tallbayes.splines.sheet import SHEET, Sheet, aim, fill_sheet, log_likelihood, steepest
 
 Array = NDArray[np.float64]
@@ -100,23 +100,7 @@ PLACE = struct(Place, COLUMN, COLUMN, MATRIX, MATRIX, PRODUCTS, COLUMN, COLUMN)
 PROPOSAL = struct(
     Proposal, INTEGERS, COLUMN, COLUMN, COLUMN, PRODUCTS, COLUMN, COLUMN, COLUMN, GAUSSIAN, COLUMN, COLUMN
 )
-MOVES = Table(JOINT)
-
-
-def copy_place(here: Place, there: Place) -> None:
-    """Make `there` the same place."""
-    size = int(here.head[0]) + 1
-    there.columns[:size] = here.columns[:size]
-    for name in ("head", "coefficients", "bases", "eta", "value"):
-        getattr(there, name)[:] = getattr(here, name)
-    for mine, own in zip(here.products, there.products, strict=True):
-        own[:] = mine
-
-
-@MOVES.entry(VOID, COLUMN, COLUMN)
-def _copy(here, there):
-    for i in range(there.size):
-        there[i] = here[i]
+MOVES = Table(PLACES)
 
 
 @MOVES.entry(VOID, COLUMN, NUMBER, COLUMN, COLUMN)
@@ -210,13 +194,13 @@ def _alone(table, sheet, law, place, kind, slot, k, rng, proposal, log_ratio, lo
         facts[1] = log_likelihood(table, y, weights, eta)
         return
     if kind == BIRTH:
-        _copy(table, place.eta, spare)
+        copy(table, place.eta, spare)
     else:
         _shift(table, place.eta, -old, live, spare)
         log_ratio -= log_normal(old, 0.0, variance)
     if kind == DEATH:
         proposal.coefficients[j] = place.coefficients[k]
-        _copy(table, spare, eta)
+        copy(table, spare, eta)
     else:
         column = live if kind == COEFFICIENTS else proposal.column
         aim(table, y, weights, spare, column, sd, aimed)
@@ -248,7 +232,7 @@ def propose_move(table, sheet, law, place, rng, proposal, log_uniform):
     u, kind, slot = uniform(table, rng), BIRTH, 0
     while kind < SCALE and u >= law.moves[kind]:
         kind += 1
-    _copy(table, place.coefficients, proposal.coefficients)
+    copy(table, place.coefficients, proposal.coefficients)
     what[0], what[1], what[2] = kind, slot, 0
     proposal.facts[0], proposal.facts[1], proposal.facts[2] = 0.0, place.value[0], precision
     if kind == SCALE:
@@ -265,7 +249,7 @@ def propose_move(table, sheet, law, place, rng, proposal, log_uniform):
         slot = k if kind == BIRTH else int(k * uniform(table, rng))
         what[1] = slot
         if kind == VARY:
-            _copy(table, place.bases[slot], basis)
+            copy(table, place.bases[slot], basis)
             if not vary_basis(table, law.reference, rng, basis, proposal.buffer):
                 what[0] = NOTHING
                 return
@@ -291,8 +275,8 @@ def make_move(table, sheet, law, place, proposal):
     place.head[1] = proposal.facts[2]
     if kind == SCALE:
         return
-    _copy(table, proposal.coefficients, place.coefficients)
-    _copy(table, proposal.eta, place.eta)
+    copy(table, proposal.coefficients, place.coefficients)
+    copy(table, proposal.eta, place.eta)
     place.value[0] = proposal.facts[1]
     if kind == COEFFICIENTS:
         return
@@ -301,17 +285,12 @@ def make_move(table, sheet, law, place, proposal):
             _change_products(table, sheet, place, kind, slot, k, proposal)
         copy_products(table, proposal.products, 0, 0, place.products)
     if kind == DEATH:
-        last = place.bases[k - 1]
-        _copy(table, last, place.bases[slot])
-        for j in range(last.size):
-            last[j] = 0.0
-        _copy(table, place.columns[k], place.columns[slot + 1])
-        place.head[0] = k - 1
+        drop_basis(table, place.head, place.bases, place.columns, slot)
         return
     if kind == BIRTH:
         place.head[0] = k + 1
-    _copy(table, proposal.basis, place.bases[slot])
-    _copy(table, proposal.column, place.columns[slot + 1])
+    copy(table, proposal.basis, place.bases[slot])
+    copy(table, proposal.column, place.columns[slot + 1])
 
 
 @compiled(**LEAN)

@@ -21,7 +21,7 @@ from tallbayes.families.addresses import COLUMN, INTEGERS, MATRIX, NUMBER, Table
 from tallbayes.families.compiled import compiled
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.threads import in_turns
-from tallbayes.splines.basis import BASES, DEGREE, KNOT, MEAN, MOST, SD, SIGN, VARIABLE
+from tallbayes.splines.basis import BASES, DEGREE, KNOT, MEAN, MOST, SD, SIGN, VARIABLE, count_below
 
 Array = NDArray[np.float64]
 
@@ -173,14 +173,8 @@ def sum_of(sums, basis, scratch):
                         scratch[4 * j + 1] = wanted
     for j in range(degree):
         variable = int(basis[VARIABLE + j])
-        knots, knot, low, high = sums.knots[variable], basis[KNOT + j], 0, sums.counts[variable]
-        while low < high:
-            middle = (low + high) >> 1
-            if knots[middle] < knot:
-                low = middle + 1
-            else:
-                high = middle
-        scratch[4 * j + 2], scratch[4 * j + 3] = low, knot - sums.shift[variable]
+        scratch[4 * j + 2] = count_below(sums.knots[variable], sums.counts[variable], basis[KNOT + j])
+        scratch[4 * j + 3] = basis[KNOT + j] - sums.shift[variable]
         signs *= basis[SIGN + j]
     start, total = sums.offsets[key], 0.0
     for corner in range(moments):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from tallbayes.sampling.kernel import Advance, Draws
-from tallbayes.sampling.warmup import settled
+from tallbayes.sampling.warmup import settled, shares
 from tallbayes.splines.cells import at_reference
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
 from tallbayes.splines.sheet import Sheets
@@ -57,10 +57,10 @@ def tune_cells(
     doublings = max(0, int(np.ceil(np.log2(kernel.model.rows.size / FIRST))))
     powers = np.repeat(0.5 ** np.arange(doublings, 0, -1), 2)
     rising, last = int(RISING * draws) if doublings else 0, int(LAST * draws)
-    for power, steps in zip(powers, _shares(rising, powers.size), strict=True):
+    for power, steps in zip(powers, shares(rising, powers.size), strict=True):
         kernel, state, _ = _stage(kernel, state, state.theta[None], float(power), steps, advance)
     been = state.theta[None]
-    for steps in _shares(draws - rising - last, SETTLING):
+    for steps in shares(draws - rising - last, SETTLING):
         recent = been[len(been) // 2 :]
         chosen = recent[np.linspace(0, len(recent) - 1, min(AVERAGED, len(recent))).astype(int)]
         kernel, state, seen = _stage(kernel, state, chosen, 1.0, steps, advance)
@@ -106,9 +106,3 @@ def _rescaled(
     tried, accepted = (after - before)[:, COEFFICIENTS].sum(0)
     factor = np.clip((accepted + 0.3) / (tried + 1) / WALKS, 0.3, 3.0)
     return replace(kernel, law=kernel.law._replace(walk=kernel.law.walk * float(factor)))
-
-
-def _shares(total: int, parts: int) -> list[int]:
-    """A number cut into parts that differ by one at most."""
-    ends = np.linspace(0, total, parts + 1).astype(int)
-    return [int(step) for step in np.diff(ends)]
