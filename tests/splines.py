@@ -19,6 +19,7 @@ from tallbayes.splines.basis import BASES, WIDTH, Reference, try_basis
 from tallbayes.splines.cells import Cells, at_reference
 from tallbayes.splines.collapsed import CollapsedKernel
 from tallbayes.splines.collapsed_loop import Place
+from tallbayes.splines.guide import learn_guide
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.quadratic import Expansion
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
@@ -28,11 +29,12 @@ INTERCEPT_SD = 2.0  # narrower than the model's, so that draws from the prior of
 
 
 @cache
-def tiny_model(rows: int = 8, most: int = 3, seed: int = 4, variables: int = 2) -> MARS:
+def tiny_model(rows: int = 8, most: int = 3, seed: int = 4, variables: int = 2, lines: float = 0.5) -> MARS:
     """A few rows and variables; every row is a reference row."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, variables)).round(1)  # some values twice
-    return MARS(x, x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2, max_bases=most, precision=(2.0, 2.0), max_interaction=3)
+    y = x[:, 0] + 0.5 * rng.normal(size=rows) > 0.2
+    return MARS(x, y, max_bases=most, precision=(2.0, 2.0), max_interaction=3, lines=lines)
 
 
 def larger_model(rows: int = 60, most: int = 4, seed: int = 1) -> MARS:
@@ -67,11 +69,16 @@ def kernel_for(model: MARS, how: str, **changes: Any) -> ReversibleJumpKernel:
 
 
 def collapsed_kernel(model: MARS, points: int = 3, **changes: Any) -> CollapsedKernel:
-    """Coefficients integrated out on a poor quadratic: few points, around the mean of two draws from the prior."""
+    """Coefficients integrated out on a poor quadratic: few points, around the mean of two draws from the prior.
+
+    The guide knows thirty bases from the prior.
+    """
     kernel: Any = Auto().kernel(model, seed=7)
     expansion = model.rows.keep(Expansion, model.reference, points, 1)
     quadratic = expansion.at(splines(draw_prior(model, 2, np.random.default_rng(1)), model.most))
-    law = kernel.law._replace(intercept_sd=INTERCEPT_SD, moves=np.cumsum([0.25, 0.25, 0.1, 0.35, 0.05]))
+    guide = learn_guide(model.reference, prior_bases(model.reference, 30, np.random.default_rng(2)))
+    moves = np.cumsum([0.15, 0.15, 0.1, 0.25, 0.05, 0.1, 0.1, 0.1])
+    law = kernel.law._replace(intercept_sd=INTERCEPT_SD, moves=moves, guide=guide)
     return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, moves=5, **changes)
 
 

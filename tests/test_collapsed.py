@@ -27,7 +27,21 @@ from tallbayes.sampling.methods import Auto
 from tallbayes.splines import collapsed, quadratic
 from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH
 from tallbayes.splines.collapsed import CollapsedKernel
-from tallbayes.splines.collapsed_loop import KINDS, Place, enter, explore
+from tallbayes.splines.collapsed_loop import (
+    BIRTH,
+    CHANGE,
+    DEATH,
+    GUIDED,
+    KINDS,
+    LOOKING,
+    SCALE,
+    VARY,
+    Place,
+    enter,
+    explore,
+    nudge,
+)
+from tallbayes.splines.guide import learn_guide
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.places import copy_place, theta_of
 from tallbayes.splines.quadratic import _one_of_each
@@ -35,13 +49,23 @@ from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
 CHAINS, STEPS = 800, 4
 PRECISION = 0.7  # where lambda is fixed
-ONLY = {  # cumulative probabilities of birth, death, change, variation, lambda
-    "birth and death": np.array([0.5, 1.0, 1.0, 1.0, 1.0]),
-    "change": np.array([0.0, 0.0, 1.0, 1.0, 1.0]),
-    "variation": np.array([0.0, 0.0, 0.0, 1.0, 1.0]),
-    "lambda": np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
+
+
+def only(*kinds: int, share: float = 0.5) -> np.ndarray:
+    """Cumulative probabilities with which these kinds of moves alone are picked, the first with this share."""
+    chances = np.zeros(KINDS)
+    chances[list(kinds)] = [share, 1 - share] if len(kinds) == 2 else 1.0
+    return np.cumsum(chances)
+
+
+ONLY = {
+    "birth and death": only(BIRTH, DEATH),
+    "change": only(CHANGE),
+    "variation": only(VARY),
+    "guided birth and death": only(GUIDED + BIRTH, GUIDED + DEATH),
+    "guided change": only(GUIDED + CHANGE),
 }
-NO_LAMBDA = np.array([0.25, 0.5, 0.6, 1.0, 1.0])
+NO_LAMBDA = np.cumsum([0.2, 0.2, 0.1, 0.2, 0.0, 0.1, 0.1, 0.1])
 
 
 # --- the quadratic, and the integral over coefficients ---
@@ -200,6 +224,7 @@ class FewBases:
     kernel: CollapsedKernel
     bases: np.ndarray  # (bases, WIDTH)
     density: np.ndarray  # (bases,) under the prior
+    admissible: float  # share of bases under the law that draws them again until they are
     states: list[tuple[int, ...]]  # numbers of bases, ascending
 
     @classmethod
@@ -207,13 +232,16 @@ class FewBases:
         rng = np.random.default_rng(3)
         x = np.maximum(rng.normal(size=(40, variables)).round(1), -0.3)  # a value so frequent that it is a knot twice
         y = rng.random(40) < 1 / (1 + np.exp(0.5 - 1.5 * np.abs(x[:, 0])))
-        model = MARS(x, y, knots=knots, max_bases=most, precision=(2.0, 2.0))
+        model = MARS(x, y, knots=knots, max_bases=most, precision=(2.0, 2.0), min_rows=14, lines=0.2)
         found = _all_bases(model)
         density = np.array([density for _, density in found.values()])
         numbers = range(len(found))
         states = [one for k in range(most + 1) for one in itertools.combinations_with_replacement(numbers, k)]
         bases = np.array([basis for basis, _ in found.values()])
-        return cls(to_power(small.collapsed_kernel(model, points=8), power), bases, density / density.sum(), states)
+        kernel = to_power(small.collapsed_kernel(model, points=8), power)
+        guide = learn_guide(model.reference, bases[:: 1 + len(bases) // 8])  # leaves some forms out
+        kernel, share = with_law(kernel, guide=guide), float(density.sum())
+        return cls(kernel, bases, density / share, share, states)
 
     def target(self, share: float = 1.0, tilt: float = 0.0) -> np.ndarray:
         """Probabilities of states, written with NumPy; with a share of the first-order term, and a tilted prior."""
@@ -253,21 +281,25 @@ def _hinges(basis: np.ndarray) -> Any:
 
 def _all_bases(model: MARS) -> dict[Any, tuple[np.ndarray, float]]:
     """Every basis of a model by its hinges, with its density under the prior, besides a constant."""
-    x, knots, most, fewest = model.reference
+    x, knots, most, fewest, lines, centres = model.reference
     found: dict[Any, tuple[np.ndarray, float]] = {}
     for degree in range(1, most + 1):
         for some in itertools.permutations(range(len(x)), degree):
-            choices = [itertools.product((-1.0, 1.0), knots[v]) for v in some]
+            choices = [[(0.0, centres[v], lines[v])] for v in some]
+            for choice, v in zip(choices, some, strict=True):
+                bent = (1 - lines[v]) / (2 * knots.shape[1])
+                choice += [(sign, knot, bent) for sign in (-1.0, 1.0) for knot in knots[v]]
             for chosen in itertools.product(*choices):
-                basis, column = np.zeros(WIDTH), np.ones(x.shape[1])
+                basis, column, density = np.zeros(WIDTH), np.ones(x.shape[1]), 1 / (most * math.perm(len(x), degree))
                 basis[DEGREE] = degree
-                for j, (variable, (sign, knot)) in enumerate(zip(some, chosen, strict=True)):
+                for j, (variable, (sign, knot, chance)) in enumerate(zip(some, chosen, strict=True)):
                     basis[[VARIABLE + j, SIGN + j, KNOT + j]] = variable, sign, knot
-                    column *= np.maximum(sign * (x[variable] - knot), 0.0)
-                if (column > 0).sum() < fewest or column.std() < 1e-6:
+                    away = x[variable] - knot
+                    column *= away if sign == 0 else np.maximum(sign * away, 0.0)
+                    density *= chance
+                if ((column != 0).sum() < fewest and not (degree == 1 and sign == 0)) or column.std() < 1e-6:
                     continue
                 basis[[MEAN, SD]] = column.mean(), column.std()
-                density = (2.0 * knots.shape[1]) ** -degree / math.perm(len(x), degree)
                 found[_hinges(basis)] = basis, density + found.get(_hinges(basis), (basis, 0.0))[1]
     return found
 
@@ -287,7 +319,7 @@ def asymmetry(counts: np.ndarray) -> float:
     return float(stats.chi2.sf(squares.sum(), there.sum()))
 
 
-MOVES = ["birth and death", "change", "variation"]
+MOVES = list(ONLY)
 
 
 @pytest.mark.parametrize("kind", MOVES)
@@ -310,16 +342,30 @@ def test_moves_with_a_slope_that_is_off_are_noticed(kind):
 def test_births_and_deaths_with_a_wrong_ratio_are_noticed(variables):
     few = few_bases(variables)
     assert apart(few.target(), few.target(tilt=0.5)) > 0.1
-    wrong = {"log_k": 0.5 * np.arange(few.kernel.model.most + 1.0)}, {"moves": np.array([0.62, 1.0, 1.0, 1.0, 1.0])}
-    for changes in wrong:
-        kernel = with_law(few.kernel, **({"moves": ONLY["birth and death"]} | changes))
+    for kinds in ((BIRTH, DEATH), (GUIDED + BIRTH, GUIDED + DEATH)):
+        tilted = {"moves": only(*kinds), "log_k": 0.5 * np.arange(few.kernel.model.most + 1.0)}
+        for changes in (tilted, {"moves": only(*kinds, share=0.62)}):
+            kernel = with_law(few.kernel, **changes)
+            assert asymmetry(few.pairs(kernel, 10_000, 1)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("variables", [1, 2])
+def test_a_guide_that_is_not_what_it_says_or_draws_again_would_be_noticed(variables):
+    """Without the coin of guided deaths, each basis would be less probable by the share that is admissible."""
+    few = few_bases(variables)
+    assert apart(few.target(), few.target(tilt=np.log(few.admissible))) > 0.1
+    for kind, part in (("guided birth and death", "gain"), ("guided change", "knot_gain")):
+        guide = few.kernel.law.guide
+        known = getattr(guide, part)
+        other = guide._replace(**{part: known + 0.8 * np.sin(9.0 * np.arange(known.size)).reshape(known.shape)})
+        kernel = with_law(few.kernel, moves=ONLY[kind], guide=other)
         assert asymmetry(few.pairs(kernel, 10_000, 1)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", [0, 2])
 def test_lambda_is_in_balance(k):
     few, size = few_bases(1), 5_000
-    kernel, rng = with_law(few.kernel, moves=ONLY["lambda"]), np.random.default_rng(2)
+    kernel, rng = with_law(few.kernel, moves=only(SCALE)), np.random.default_rng(2)
     bases, written = few.bases[[1, 4][:k]], _written(few.kernel)
     grid = np.exp(np.linspace(-7.0, 4.0, 1_200))
     logs = np.array([written.log_weight(bases, precision) for precision in grid])
@@ -400,6 +446,41 @@ def test_chains_that_start_in_the_posterior_move():
     assert (state.tally[:, :, 1].sum(0) > 50).all()
 
 
+def test_coefficients_that_are_nudged_keep_their_gaussian():
+    """Pairs before and after have the same law in both orders, with the correlation that the size of a step says."""
+    kernel, runs = small.collapsed_kernel(small.larger_model()), 4_000
+    bases = small.prior_bases(kernel.model.reference, 2, np.random.default_rng(4))
+    (place, room), rng = _place(kernel, bases), np.random.default_rng(5)
+    gram, slope = _written(kernel).products(bases)
+    full = gram + np.diag([small.INTERCEPT_SD**-2, PRECISION, PRECISION])
+    before = rng.multivariate_normal(np.linalg.solve(full, slope), np.linalg.inv(full), runs)
+    after = np.empty_like(before)
+    for i in range(runs):
+        place.coefficients[:3] = before[i]
+        nudge(kernel.law, place, room, 0.6, rng)
+        after[i] = place.coefficients[:3]
+    root = np.linalg.cholesky(full)  # (b - mean) @ root has independent standard Normal entries
+    one, two = ((b - np.linalg.solve(full, slope)) @ root for b in (before, after))
+    for values in (*two.T, *((two - 0.8 * one) / 0.6).T):
+        assert stats.kstest(values, "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(((two - 0.3 * one) / 0.6)[:, 0], "norm").pvalue < FALSE_ALARM
+    assert place.values[1] == pytest.approx(after[-1] @ slope - 0.5 * after[-1] @ gram @ after[-1])
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_chains_whose_coefficients_are_nudged_stay_in_the_posterior(monkeypatch, share):
+    monkeypatch.setattr(collapsed, "NUDGES", share)
+    kernel = small.collapsed_kernel(small.tiny_model())
+    assert small.departure(kernel, STEPS, CHAINS, 4) > FALSE_ALARM
+
+
+def test_nudges_that_are_decided_wrongly_are_noticed(monkeypatch):
+    monkeypatch.setattr(collapsed, "NUDGES", 1.0)
+    monkeypatch.setattr(collapsed, "NUDGE", 0.9)
+    kernel = _OtherQuadratic(**vars(small.collapsed_kernel(small.tiny_model())))
+    assert small.departure(kernel, 8, CHAINS, 2) < FALSE_ALARM
+
+
 def test_a_likelihood_to_a_power_is_sampled_as_such():
     kernel = to_power(small.collapsed_kernel(small.tiny_model()), 0.4)
     assert small.departure(kernel, STEPS, CHAINS, 3) > FALSE_ALARM
@@ -447,22 +528,22 @@ def test_a_second_stage_or_a_prior_that_errs_is_noticed(how, steps):
 
 def test_it_agrees_with_plain_reversible_jump_on_some_rows():
     """Number of bases, lambda and log-odds at 20 points, after a warm-up that finds a reference of its own."""
-    model, chains = small.larger_model(300), 24
+    model, chains = small.larger_model(300), 40
     plain: Any = with_law(replace(small.kernel_for(model, "plain"), rounds=10), intercept_sd=10.0)
     kernel = replace(with_law(small.collapsed_kernel(model, points=60), intercept_sd=10.0), moves=100)
     one, two = Streams.spawn(2, chains), Streams.spawn(3, chains)
     state, _ = plain.advance(plain.start(one), 15, one)
     kernel, found = kernel.tune(kernel.start(two), 40, lambda kernel, *call: kernel.advance(*call, two))
-    found, own = kernel.advance(found, 40, two)
-    draws = [plain.advance(state, 30, one)[1], own]
+    found, own = kernel.advance(found, 30, two)
+    draws = [plain.advance(state, 25, one)[1], own]
     assert 0.3 < draws[1].accepted.mean() < 0.9  # the quadratic is neither perfect nor useless
     a, b = (model.watched(drawn.theta.swapaxes(0, 1)).mean(1) for drawn in draws)
     z = (a.mean(0) - b.mean(0)) / np.sqrt((a.var(0, ddof=1) + b.var(0, ddof=1)) / chains)
     limit = stats.t.isf(FALSE_ALARM / (2 * z.size), chains - 1)
     assert np.abs(z).max() < limit
-    # Fewer bases under another prior: told apart.
-    tilted = with_law(kernel, log_k=-4.0 * np.arange(5))
-    c = model.watched(tilted.advance(found, 40, two)[1].theta.swapaxes(0, 1)).mean(1)
+    # More bases under another prior: told apart.
+    tilted = with_law(kernel, log_k=4.0 * np.arange(5))
+    c = model.watched(tilted.advance(found, 30, two)[1].theta.swapaxes(0, 1)).mean(1)
     z = (a.mean(0) - c.mean(0)) / np.sqrt((a.var(0, ddof=1) + c.var(0, ddof=1)) / chains)
     assert np.abs(z).max() > limit
 
@@ -532,8 +613,8 @@ def test_rows_and_points_are_counted_as_they_pass(monkeypatch):
     state, draws = kernel.advance(state, 50, rng)
     assert kernel.touched[0] - before == sum(passed)
     assert len(passed) == 2 + draws.decided.sum() + 2 * 2  # at the start, to decide, and when all is computed anew
-    births, _, changes, variations, _ = state.tally[..., 0].sum(0)  # others look at no point
-    assert kernel.touched[1] - points == (births + changes + variations) * kernel.quadratic.weights.size
+    looked = state.tally[:, LOOKING, 0].sum()  # others look at no point
+    assert kernel.touched[1] - points == looked * kernel.quadratic.weights.size
     before = kernel.model.rows.touched
     kernel.expansion.at(splines(state.theta[:1], kernel.model.most))
     assert kernel.model.rows.touched - before == 2 * kernel.model.rows.size  # its log-odds, and then the rows

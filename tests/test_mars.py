@@ -188,7 +188,8 @@ def test_the_best_length_weighs_acceptance_against_the_pass():
         (("ill ~ age", "frame"), {"expected_bases": -1.0}, "expected_bases"),
         (("ill ~ age", "frame"), {"memory": -1.0}, "memory"),
         (([[1.0], [1.0], [1.0]], [0, 1, 1]), {}, "differ"),
-        ((np.eye(400)[:, :2], np.arange(400) % 2), {}, "almost constant"),
+        ((np.eye(400)[:, :2], np.arange(400) % 2), {"lines": 0.0}, "almost constant"),
+        (("ill ~ age", "frame"), {"lines": 1.5}, "lines must be a probability"),
         (("ill ~ age", "frame"), {"names": ["a"]}, "names of its own"),
     ],
 )

@@ -67,27 +67,34 @@ def test_without_a_likelihood_the_prior_comes_back_from_anywhere(joint, walk):
     assert small.difference(model, theta, small.draw_prior(model, 20_000, np.random.default_rng(6))) > FALSE_ALARM
 
 
+FEW_LINES = 0.1  # so that bases of many factors are often not admissible
+
+
 @cache
 def _plain_bases(variables: int, size: int = 20_000) -> list[tuple[tuple[int, float, float], ...]]:
-    """Bases from the prior as (variable, sign, knot) of their hinges, written with NumPy alone."""
-    reference, rng = small.tiny_model(30, variables=variables).reference, np.random.default_rng(7)
+    """Bases from the prior as (variable, sign, knot) of their factors, written with NumPy alone."""
+    reference, rng = small.tiny_model(30, variables=variables, lines=FEW_LINES).reference, np.random.default_rng(7)
     x, most = reference.x, min(3, variables)
     degree = rng.integers(1, most + 1, 8 * size)
     chosen = rng.permuted(np.tile(np.arange(variables), (degree.size, 1)), axis=1)[:, :most]
     signs, knots = rng.choice([-1.0, 1.0], chosen.shape), x[chosen, rng.integers(x.shape[1], size=chosen.shape)]
+    signs[rng.random(chosen.shape) < FEW_LINES] = 0.0
+    knots = np.where(signs == 0, x.mean(1)[chosen], knots)
     columns = np.ones((degree.size, x.shape[1]))
     for j in range(most):
-        hinge = np.maximum(signs[:, [j]] * (x[chosen[:, j]] - knots[:, [j]]), 0.0)
-        columns *= np.where(j < degree[:, None], hinge, 1.0)
-    enough, varies = (columns > 0).sum(1) >= reference.fewest, columns.var(1) > 1e-12 * (columns**2).mean(1)
-    kept = np.flatnonzero(enough & varies)[:size]
+        away = x[chosen[:, j]] - knots[:, [j]]
+        factor = np.where(signs[:, [j]] == 0, away, np.maximum(signs[:, [j]] * away, 0.0))
+        columns *= np.where(j < degree[:, None], factor, 1.0)
+    enough, varies = (columns != 0).sum(1) >= reference.fewest, columns.var(1) > 1e-12 * (columns**2).mean(1)
+    alone = (degree == 1) & (signs[:, 0] == 0)
+    kept = np.flatnonzero((enough | alone) & varies)[:size]
     assert kept.size == size
     hinges = [list(zip(*(part[i].tolist() for part in (chosen, signs, knots)), strict=True)) for i in kept]
     return [tuple(each[:count]) for each, count in zip(hinges, degree[kept].tolist(), strict=True)]
 
 
 def _table(bases: list[tuple[tuple[int, float, float], ...]]) -> Counter[Any]:
-    """How often each set of variables with its signs comes, whatever the order of the hinges."""
+    """How often each set of variables with its signs comes, whatever the order of the factors."""
     return Counter(tuple(sorted((variable, sign) for variable, sign, _ in basis)) for basis in bases)
 
 
@@ -97,7 +104,7 @@ def _table(bases: list[tuple[tuple[int, float, float], ...]]) -> Counter[Any]:
 )
 def test_without_a_likelihood_bases_of_three_hinges_have_their_prior(variables, joint):
     """Degrees, variables, signs and knots against a prior drawn with NumPy; one basis of each chain."""
-    model = small.tiny_model(30, variables=variables)
+    model = small.tiny_model(30, variables=variables, lines=FEW_LINES)
     chains, moves = 1_000, 400
     nothing = Sheet.of_rows(model.reference.x, model.reference_sheet.y, np.zeros(30))
     law = small.kernel_for(model, "plain").law._replace(joint=joint, wide=1.1)

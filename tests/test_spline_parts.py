@@ -41,8 +41,11 @@ find, log_q, draw = (small.from_python(one, joint.JOINT) for one in (joint.find,
 
 
 def reference_of(rows: int = 60, d: int = 4, degree: int = 3, fewest: int = 5, seed: int = 0) -> Reference:
-    x = np.random.default_rng(seed).normal(size=(d, rows)).round(1)
-    return Reference(x, np.sort(x, axis=1), degree, fewest)
+    """The last variable has two values."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(d, rows)).round(1)
+    x[-1] = np.where(rng.random(rows) < 0.3, 1.0, -0.5)
+    return Reference.of(x, rows, degree, fewest, lines=0.3)
 
 
 def drawn(reference: Reference, count: int, seed: int = 0) -> np.ndarray:
@@ -55,34 +58,42 @@ def column_of(basis: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Written with NumPy."""
     product = np.ones(x.shape[1])
     for j in range(int(basis[DEGREE])):
-        product *= np.maximum(basis[SIGN + j] * (x[int(basis[VARIABLE + j])] - basis[KNOT + j]), 0.0)
+        away = x[int(basis[VARIABLE + j])] - basis[KNOT + j]
+        product *= away if basis[SIGN + j] == 0 else np.maximum(basis[SIGN + j] * away, 0.0)
     return (product - basis[MEAN]) / basis[SD]
 
 
-def test_columns_are_standardised_products_of_hinges():
+def test_columns_are_standardised_products_of_hinges_and_lines():
     reference = reference_of()
     for basis in drawn(reference, 50):
         out = np.empty(60)
         fill(basis, reference.x, 0, 60, out)
         assert np.allclose(out, column_of(basis, reference.x), atol=1e-12)
         assert np.allclose([out.mean(), out.std()], [0, 1], atol=1e-9)
-        assert (out > out.min() + 1e-12).sum() >= reference.fewest
+        there = out != -basis[MEAN] / basis[SD]
+        assert there.sum() >= reference.fewest or (basis[DEGREE] == 1 and basis[SIGN] == 0)
         assert len(set(basis[VARIABLE : VARIABLE + int(basis[DEGREE])])) == basis[DEGREE]
 
 
 def prior_with_numpy(reference: Reference, count: int) -> np.ndarray:
     """The same law, written down a second time."""
-    rng, found, (d, rows) = np.random.default_rng(9), [], reference.x.shape
+    rng, found, d = np.random.default_rng(9), [], len(reference.x)
     while len(found) < count:
         basis, degree = np.zeros(WIDTH), rng.integers(1, reference.degree + 1)
         basis[DEGREE] = degree
         basis[VARIABLE : VARIABLE + degree] = rng.permutation(d)[:degree]
-        basis[SIGN : SIGN + degree] = rng.choice([-1.0, 1.0], degree)
         for j in range(degree):
-            basis[KNOT + j] = reference.x[int(basis[VARIABLE + j]), rng.integers(rows)]
+            variable = int(basis[VARIABLE + j])
+            if variable == d - 1:
+                basis[KNOT + j] = -0.5  # the more frequent of its two values
+            elif rng.random() < 0.3:
+                basis[KNOT + j] = reference.x[variable].mean()
+            else:
+                basis[SIGN + j], basis[KNOT + j] = rng.choice([-1.0, 1.0]), rng.choice(reference.x[variable])
         basis[SD] = 1.0
         column = column_of(basis, reference.x)
-        if (column > 0).sum() >= reference.fewest and column.std() > 0:
+        alone = degree == 1 and basis[SIGN] == 0
+        if ((column != 0).sum() >= reference.fewest or alone) and column.std() > 0:
             basis[MEAN], basis[SD] = column.mean(), column.std()
             found.append(basis)
     return np.array(found)
@@ -348,5 +359,5 @@ def test_total_effects_of_a_linear_function_are_standard_deviations():
     for m, j in enumerate((0, 1)):
         bases[0, m, [DEGREE, VARIABLE, SIGN, KNOT, SD]] = 1.0, j, 1.0, low[j], 1.0
     some = splines(np.concatenate([[2.0, 1.0, 0.0, 2.0, -1.0], bases.ravel()])[None], 2)
-    found = total_effects(some, Reference(x, np.sort(x, axis=1), 1, 1), rng)
+    found = total_effects(some, Reference.of(x, 256, 1, 1, lines=0.0), rng)
     assert np.allclose(found, [[2.0, 3.0, 0.0]], rtol=0.1)

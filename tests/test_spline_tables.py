@@ -35,7 +35,7 @@ def on_rows(basis, x):
 def test_sums_are_those_over_all_rows(degree, count):
     rows = MemoryRows(columns(20_000), np.zeros(20_000)).arrays
     number = np.random.default_rng(2).normal(size=rows.size)
-    reference = Reference(rows.x[:, :500].copy(), quantiles(rows.x[:, :500], count), degree, 5)
+    reference = Reference.of(rows.x[:, :500].copy(), count, degree, 5, lines=0.4)
     sums = Boxes(rows, reference.knots, degree).sums(number)
     assert sums.total == pytest.approx(number.sum(), rel=1e-9, abs=1e-9)
     found, sum_from = set(), from_python(sum_of, TABLES)

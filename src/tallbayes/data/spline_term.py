@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-OPTIONS = ("max_interaction", "max_bases", "expected_bases", "knots")
+OPTIONS = ("max_interaction", "max_bases", "expected_bases", "lines", "knots")
 
 _CALL, _OPTION = re.compile(r"(?<![\w.`])s\s*\("), re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
 

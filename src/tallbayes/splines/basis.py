@@ -1,12 +1,18 @@
-"""Bases of multivariate adaptive regression splines: products of hinges [s (x_v - t)]+, and how they are drawn.
+"""Bases of multivariate adaptive regression splines: products of hinges and lines, and how they are drawn.
+
+A factor of a basis is a hinge [s (x_v - t)]+ with a sign s and a knot t, or a line x_v - c (its sign is 0). Without
+lines, what is straight would have to be made of hinges with knots at either end, in many ways that are nearly the
+same: chains then take very long to go from one way to another. A variable of two values is always a line, which is zero
+for the more frequent one; any other is a line with a given probability, and its c is the mean.
 
 A basis is a row of numbers, so that compiled code and draws can hold it: its degree J, then the variables, signs and
-knots of up to three hinges, then the mean and the sd by which its column is standardised. The last two are those of the
-column on the reference rows, which are fixed before sampling, and so follow from the rest.
+knots of up to three factors, then the mean and the sd by which its column is standardised. The last two are those of
+the column on the reference rows, which are fixed before sampling, and so follow from the rest.
 
-The prior draws J uniformly from 1 to the largest degree, J different variables, signs, and knots, each of which is one
-of so many evenly spaced quantiles of its variable; all of it again until enough reference rows are not zero. Bases are
-proposed from this very law, so that its density cancels wherever they are.
+The prior draws J uniformly from 1 to the largest degree, J different variables, whether each is a line, and of hinges
+signs and knots, each of which is one of so many evenly spaced quantiles of its variable; all of it again until enough
+reference rows are not zero. (A single line needs no more than two different values.) Bases are proposed from this very
+law, so that its density cancels wherever they are.
 """
 
 from __future__ import annotations
@@ -25,12 +31,13 @@ from tallbayes.rows.threads import over_blocks
 
 Array = NDArray[np.float64]
 
-MOST = 3  # hinges in a basis
+MOST = 3  # factors in a basis
 DEGREE, VARIABLE, SIGN, KNOT, MEAN, SD, WIDTH = 0, 1, 4, 7, 10, 11, 12
 SLICE = 512  # rows at a time
 BLOCK = 8 * SLICE  # rows that one thread takes
 SCALES = 8  # steps of knots reach up to a half, a quarter, ... of all ranks
-STEP, REDRAW, ADD = 0.4, 0.6, 0.8  # how a basis is varied: cumulative probabilities; adding is as likely as dropping
+# How a basis is varied: cumulative probabilities; adding is as likely as dropping.
+STEP, REDRAW, BEND, TURN, MIRROR, ADD = 0.35, 0.45, 0.55, 0.6, 0.7, 0.85
 
 
 class Reference(NamedTuple):
@@ -40,6 +47,16 @@ class Reference(NamedTuple):
     knots: Array  # (d, knots) of each variable, ascending: one that stands there twice is twice as probable
     degree: int  # the largest
     fewest: int  # rows that must not be zero
+    lines: Array  # (d,) probability that a variable is a line, not a hinge
+    centres: Array  # (d,) where its line is zero
+
+    @classmethod
+    def of(cls, x: Array, count: int, degree: int, fewest: int, lines: float) -> Reference:
+        """Knots are quantiles of the rows x (d, n); a variable of two values is always a line."""
+        two = [np.unique(own).size <= 2 for own in x]
+        common = [_most_frequent(own) if few else own.mean() for own, few in zip(x, two, strict=True)]
+        share = np.where(two, 1.0 if lines > 0 else 0.0, lines)
+        return cls(x, quantiles(x, count), degree, fewest, share, np.array(common))
 
 
 class Splines(NamedTuple):
@@ -83,6 +100,11 @@ def quantiles(x: Array, count: int) -> Array:
     return np.ascontiguousarray(values[:, ((np.arange(count) + 0.5) * n / count).astype(int)])
 
 
+def _most_frequent(values: Array) -> float:
+    different, counts = np.unique(values, return_counts=True)
+    return float(different[counts.argmax()])
+
+
 def mean_spline(arrays: Arrays, splines: Splines) -> Array:
     """The mean of some splines on each row."""
     eta = arrays.empty(1, arrays.size)
@@ -90,7 +112,7 @@ def mean_spline(arrays: Arrays, splines: Splines) -> Array:
     return np.asarray(eta[0])
 
 
-REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER)
+REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER, COLUMN, COLUMN)
 COLUMNS = Table()
 
 
@@ -98,23 +120,32 @@ COLUMNS = Table()
 def fill(basis, x, start, stop, out):
     """The standardised column of a basis on the rows start..stop of x (d, n)."""
     shift, unit = -basis[MEAN] / basis[SD], 1.0 / basis[SD]
-    first, sign, knot = x[int(basis[VARIABLE]), start:stop], basis[SIGN], basis[KNOT]
+    first, sign, knot, least = _hinge(basis, x, start, stop, 0)
     if basis[DEGREE] == 1.0:
         for i in range(out.size):
             h = sign * (first[i] - knot)
-            out[i] = shift + unit * (h if h > 0.0 else 0.0)
+            out[i] = shift + unit * (h if h > least else least)
         return
-    second, sign2, knot2 = x[int(basis[VARIABLE + 1]), start:stop], basis[SIGN + 1], basis[KNOT + 1]
+    second, sign2, knot2, least2 = _hinge(basis, x, start, stop, 1)
     if basis[DEGREE] == 2.0:
         for i in range(out.size):
             h, h2 = sign * (first[i] - knot), sign2 * (second[i] - knot2)
-            out[i] = shift + unit * ((h if h > 0.0 else 0.0) * (h2 if h2 > 0.0 else 0.0))
+            out[i] = shift + unit * ((h if h > least else least) * (h2 if h2 > least2 else least2))
         return
-    third, sign3, knot3 = x[int(basis[VARIABLE + 2]), start:stop], basis[SIGN + 2], basis[KNOT + 2]
+    third, sign3, knot3, least3 = _hinge(basis, x, start, stop, 2)
     for i in range(out.size):
         h, h2, h3 = sign * (first[i] - knot), sign2 * (second[i] - knot2), sign3 * (third[i] - knot3)
-        hinges = (h if h > 0.0 else 0.0) * (h2 if h2 > 0.0 else 0.0)
-        out[i] = shift + unit * (hinges * (h3 if h3 > 0.0 else 0.0))
+        hinges = (h if h > least else least) * (h2 if h2 > least2 else least2)
+        out[i] = shift + unit * (hinges * (h3 if h3 > least3 else least3))
+
+
+@inside(forceinline=True)
+def _hinge(basis, x, start, stop, j):
+    """The variable of a factor, its sign, its knot, and the least value that it has: none if it is a line."""
+    column, sign, knot = x[int(basis[VARIABLE + j]), start:stop], basis[SIGN + j], basis[KNOT + j]
+    if sign == 0.0:
+        return column, 1.0, knot, -np.inf
+    return column, sign, knot, 0.0
 
 
 @inside()
@@ -178,36 +209,46 @@ def gamma(rng, shape):
 
 
 @BASES.entry(TRUTH, REFERENCE, COLUMN, COLUMN)
-def _admit(table, reference, basis, buffer):
+def admit(table, reference, basis, buffer):
     """Whether enough reference rows are not zero; if so, set the mean and the sd of the basis."""
     rows = buffer.size
     basis[MEAN], basis[SD] = 0.0, 1.0
     fill(table, basis, reference.x, 0, rows, buffer)
-    total, squares, positive = 0.0, 0.0, 0
+    total, squares, there = 0.0, 0.0, 0
     for i in range(rows):
         total += buffer[i]
         squares += buffer[i] * buffer[i]
-        positive += buffer[i] > 0.0
+        there += buffer[i] != 0.0
     variance = squares / rows - (total / rows) ** 2
-    if positive < reference.fewest or not variance > 1e-12 * squares / rows:
+    few = there < reference.fewest and not (basis[DEGREE] == 1.0 and basis[SIGN] == 0.0)
+    if few or not variance > 1e-12 * squares / rows:
         return False
     basis[MEAN], basis[SD] = total / rows, math.sqrt(variance)
     return True
 
 
-@BASES.entry(NOTHING, MATRIX, GENERATOR, COLUMN, INTEGER, INTEGER)
-def _draw_hinge(table, knots, rng, basis, j, others):
-    """The j-th hinge from the prior, in a variable that the first `others`, but for itself, do not have."""
-    d, count = knots.shape
-    taken, variable = True, 0
+@BASES.entry(NOTHING, REFERENCE, GENERATOR, COLUMN, INTEGER, INTEGER)
+def _draw_hinge(table, reference, rng, basis, j, others):
+    """The j-th factor from the prior, in a variable that the first `others`, but for itself, do not have."""
+    d, taken, variable = reference.knots.shape[0], True, 0
     while taken:
         variable = int(d * uniform(table, rng))
         taken = False
         for other in range(others):
             taken = taken or (other != j and basis[VARIABLE + other] == variable)
     basis[VARIABLE + j] = variable
+    _bend(table, reference, rng, basis, j)
+
+
+@BASES.entry(NOTHING, REFERENCE, GENERATOR, COLUMN, INTEGER)
+def _bend(table, reference, rng, basis, j):
+    """Whether the j-th factor is a line, and else its sign and its knot, from the prior."""
+    variable, count = int(basis[VARIABLE + j]), reference.knots.shape[1]
+    if uniform(table, rng) < reference.lines[variable]:
+        basis[SIGN + j], basis[KNOT + j] = 0.0, reference.centres[variable]
+        return
     basis[SIGN + j] = 1.0 if uniform(table, rng) < 0.5 else -1.0
-    basis[KNOT + j] = knots[variable, int(count * uniform(table, rng))]
+    basis[KNOT + j] = reference.knots[variable, int(count * uniform(table, rng))]
 
 
 @BASES.entry(TRUTH, REFERENCE, GENERATOR, COLUMN, COLUMN)
@@ -218,41 +259,52 @@ def try_basis(table, reference, rng, basis, buffer):
     degree = 1 + int(reference.degree * uniform(table, rng))
     basis[DEGREE] = degree
     for j in range(degree):
-        _draw_hinge(table, reference.knots, rng, basis, j, j)
-    return _admit(table, reference, basis, buffer)
+        _draw_hinge(table, reference, rng, basis, j, j)
+    return admit(table, reference, basis, buffer)
 
 
 @BASES.entry(TRUTH, REFERENCE, GENERATOR, COLUMN, COLUMN)
 def vary_basis(table, reference, rng, basis, buffer):
-    """Step with a knot, draw a hinge anew, add one or drop one; returns whether that is possible and admissible.
+    """Change a factor, add one or drop one; returns whether that is possible and admissible.
 
-    Each is as probable as its reverse under the prior. A step begins at any of the places where the knot stands, just
-    as the prior gives it so many chances. To add a hinge, one of d - J variables is drawn, a sign and a knot; to drop
-    it, one of J + 1 hinges; and that is by how much the density of a basis falls with one more hinge.
+    A factor is drawn anew, or all of it but its variable; or a hinge's knot steps, or its sign turns, where its knot
+    is or with the knot at the opposite rank. Each is as probable as its reverse under the prior. A step begins at any
+    of the places where the knot stands, just as the prior gives it so many chances. To add a factor, one of d - J
+    variables is drawn and what the prior has for it; to drop it, one of J + 1 factors; and that is by how much the
+    density of a basis falls with one more factor.
     """
     count, degree, how = reference.knots.shape[1], int(basis[DEGREE]), uniform(table, rng)
     j = int(degree * uniform(table, rng))
-    if how < STEP:
+    if how < STEP or BEND <= how < MIRROR:
+        if basis[SIGN + j] == 0.0:
+            return False
         values, knot = reference.knots[int(basis[VARIABLE + j])], basis[KNOT + j]
         low = count_below(values, count, knot)
         high = low
         while high < count and values[high] == knot:
             high += 1
         rank = low + int((high - low) * uniform(table, rng))
-        reach = 0.5 * count
-        for _ in range(int(SCALES * uniform(table, rng))):
-            reach *= 0.5
-        step = 1 + int(reach * uniform(table, rng))
-        rank += step if uniform(table, rng) < 0.5 else -step
-        if rank < 0 or rank >= count:
-            return False
+        if how < STEP:
+            reach = 0.5 * count
+            for _ in range(int(SCALES * uniform(table, rng))):
+                reach *= 0.5
+            step = 1 + int(reach * uniform(table, rng))
+            rank += step if uniform(table, rng) < 0.5 else -step
+            if rank < 0 or rank >= count:
+                return False
+        else:
+            basis[SIGN + j] = -basis[SIGN + j]
+            if how >= TURN:
+                rank = count - 1 - rank
         basis[KNOT + j] = values[rank]
     elif how < REDRAW:
-        _draw_hinge(table, reference.knots, rng, basis, j, degree)
+        _draw_hinge(table, reference, rng, basis, j, degree)
+    elif how < BEND:
+        _bend(table, reference, rng, basis, j)
     elif how < ADD:
         if degree == reference.degree:
             return False
-        _draw_hinge(table, reference.knots, rng, basis, degree, degree)
+        _draw_hinge(table, reference, rng, basis, degree, degree)
         basis[DEGREE] = degree + 1
     else:
         if degree == 1:
@@ -262,7 +314,7 @@ def vary_basis(table, reference, rng, basis, buffer):
         basis[SIGN + j], basis[SIGN + last] = basis[SIGN + last], 0.0
         basis[KNOT + j], basis[KNOT + last] = basis[KNOT + last], 0.0
         basis[DEGREE] = last
-    return _admit(table, reference, basis, buffer)
+    return admit(table, reference, basis, buffer)
 
 
 @compiled()

@@ -9,12 +9,18 @@ bases and lambda, with weight
 A move is picked at random: birth of a basis from its prior, death of one, change of one for another from the prior,
 variation of one (`basis.vary_basis`), or a draw of lambda given coefficients drawn for it. Bases come from their prior,
 which cancels; where in the list a new one goes cancels with which one dies: so a move is decided by the ratio of the
-weights alone, and no coefficient has to be guessed. It takes microseconds, however many rows there are.
+weights alone, and no coefficient has to be guessed. It takes microseconds, however many rows there are. Births, deaths
+and changes are also made with a guide q (`guide.py`), which knows what bases chains have had. These are decided with
+p / q of the basis that comes and q / p of the one that goes as well, p being the prior.
 
 After a number of moves b is drawn from its Gaussian. Moves picked at random are reversible with respect to the marginal
 of exp L* over bases and lambda, and a fresh draw of b keeps that for all of it; so all rows decide whether the chain
 goes there, with the ratio of full likelihoods over that of exp L*, as in any second stage. The draws are those of the
 posterior, however poor the quadratic: its error is felt in the share that is accepted, and is told.
+
+Where few rows leave the posterior wider than the quadratic, a chain that has come far out would stay there for long,
+since all that is proposed is far away. So some steps, picked at random, only nudge the coefficients,
+b' = m + (1 - s^2)^(1/2) (b - m) + s z with z from their Gaussian without its mean m, which is reversible too.
 
 References: D. G. T. Denison, B. K. Mallick and A. F. M. Smith (1998), "Bayesian MARS"; C. C. Holmes and D. G. T.
 Denison (2003), "Classification with Bayesian MARS"; R. D. Payne and B. K. Mallick, "Two-Stage Metropolis-Hastings for
@@ -24,7 +30,6 @@ Tall Data".
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -35,7 +40,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams, second_log_ratio
 from tallbayes.sampling.request import COSTLY
-from tallbayes.splines.collapsed_loop import KINDS, LOOKING, Law, Place, Room, enter, explore
+from tallbayes.splines.collapsed_loop import KINDS, LOOKING, Law, Place, Room, enter, explore, nudge
 from tallbayes.splines.model import MARS
 from tallbayes.splines.places import copy_place, live, theta_of, write_theta
 from tallbayes.splines.quadratic import Expansion, Quadratic
@@ -46,6 +51,7 @@ Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
 WARMUP = 240  # steps
+NUDGES, NUDGE = 0.25, 0.3  # share of steps that change coefficients alone, and by how much of their own spread
 FEWEST = 0.05  # share of subchains that all rows should accept in the end of warm-up
 
 
@@ -125,32 +131,42 @@ class CollapsedKernel:
         return Room.empty(self.model.most, self.quadratic.weights.size, self.law.reference.x.shape[1])
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
-        """Move every chain; moves are made in threads, and all rows are looked at by all threads together."""
-        chains, full, made = len(state.places), state.full, state.steps
+        """Move every chain, each in a thread of its own; or if they are few, all threads look at the rows of one."""
+        chains = len(state.places)
         here, tally = list(state.places), state.tally.copy()
-        there, rooms = [self._place() for _ in here], [self._room() for _ in here]
         draws = Draws.empty(steps, 1, chains, self.model.width)
 
-        def moved(chain: int) -> None:
-            copy_place(here[chain], there[chain])
-            explore(self.quadratic, self.law, there[chain], rooms[chain], self.moves, rng.first[chain], tally[chain])
+        def move(chain: int) -> None:
+            here[chain] = self._walk(state, chain, draws, rng, tally[chain])
 
-        with ThreadPoolExecutor(min(chains, threads.count())) as pool:
-            for step in range(steps):
-                draw, before = Draws(*(part[step] for part in draws)), tally.copy()
-                list(pool.map(moved, range(chains)))
-                new = tally - before
-                self.expansion.touched += int(new[:, LOOKING, 0].sum()) * self.quadratic.weights.size
-                draw.screened[0] = new[..., 1].sum(1) / self.moves
-                made += 1
-                for chain in range(chains):
-                    if self._decide(chain, here[chain], there[chain], full, rng.second[chain], draw):
-                        here[chain], there[chain] = there[chain], here[chain]
-                    if made % REFRESH == 0 and self.decided:
-                        self.track.enter(full, chain, *live(here[chain]))
-                    draw.theta[chain], draw.log_posterior[chain] = theta_of(here[chain]), full.value[chain]
+        if chains < threads.count():
+            for chain in range(chains):
+                move(chain)
+        else:
+            threads.in_turns(move, chains)
+        looked = int((tally - state.tally)[:, LOOKING, 0].sum())
+        self.expansion.touched += looked * self.quadratic.weights.size
         theta = np.stack([theta_of(place) for place in here])
-        return State(theta, tuple(here), full, made, tally), draws
+        return State(theta, tuple(here), state.full, state.steps + steps, tally), draws
+
+    def _walk(self, state: State, chain: int, draws: Draws, rng: Streams, tally: NDArray[np.int64]) -> Place:
+        """Where a chain is after all steps."""
+        here, there, room, full = self._place(), self._place(), self._room(), state.full
+        copy_place(state.places[chain], here)
+        for step in range(len(draws.theta)):
+            draw, before = Draws(*(part[step] for part in draws)), int(tally[:, 1].sum())
+            copy_place(here, there)
+            if self.decided and rng.first[chain].random() < NUDGES:
+                nudge(self.law, there, room, NUDGE, rng.first[chain])
+            else:
+                explore(self.quadratic, self.law, there, room, self.moves, rng.first[chain], tally)
+            draw.screened[0, chain] = (int(tally[:, 1].sum()) - before) / self.moves
+            if self._decide(chain, here, there, full, rng.second[chain], draw):
+                here, there = there, here
+            if (state.steps + step + 1) % REFRESH == 0 and self.decided:
+                self.track.enter(full, chain, *live(here))
+            draw.theta[chain], draw.log_posterior[chain] = theta_of(here), full.value[chain]
+        return here
 
     def _decide(
         self, chain: int, here: Place, there: Place, full: SplineTrail, rng: np.random.Generator, draw: Draws

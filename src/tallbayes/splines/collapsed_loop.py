@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
 from tallbayes.families.compiled import LEAN, compiled
 from tallbayes.splines.basis import REFERENCE, WIDTH, Reference, fill, gamma, try_basis, uniform, vary_basis
+from tallbayes.splines.guide import GUIDE, GUIDES, Guide, log_gain, try_guided
 from tallbayes.splines.joint import (
     GAUSSIAN,
     PRODUCTS,
@@ -33,8 +34,9 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 BIRTH, DEATH, CHANGE, VARY, SCALE = 0, 1, 2, 3, 4  # kinds of moves
-KINDS = 5
-LOOKING = [BIRTH, CHANGE, VARY]  # those that need the column of a basis on the points
+GUIDED = 5  # and from this number on births, deaths and changes with a guide
+KINDS = 8
+LOOKING = [BIRTH, CHANGE, VARY, GUIDED + BIRTH, GUIDED + CHANGE]  # need the column of a basis on the points
 
 
 class Law(NamedTuple):
@@ -45,7 +47,8 @@ class Law(NamedTuple):
     intercept_sd: float
     shape: float  # of the Gamma prior of lambda
     rate: float
-    moves: Array  # (5,) cumulative probabilities of the kinds of moves
+    moves: Array  # (KINDS,) cumulative probabilities of the kinds of moves
+    guide: Guide
 
 
 class Place(NamedTuple):
@@ -75,18 +78,19 @@ class Room(NamedTuple):
     spare: Array  # (points,)
     buffer: Array  # (reference rows,)
     scratch: Array  # (SCRATCH,)
+    before: Array  # (K + 1,) coefficients before a step
 
     @classmethod
     def empty(cls, most: int, points: int, reference: int) -> Room:
         """Room for one."""
-        columns = np.zeros(points), np.zeros(reference), np.zeros(SCRATCH)
+        columns = np.zeros(points), np.zeros(reference), np.zeros(SCRATCH), np.zeros(most + 1)
         return cls(np.zeros(WIDTH), np.zeros(points), Products.empty(most), Gaussian.empty(most), *columns)
 
 
-LAW = struct(Law, REFERENCE, COLUMN, NUMBER, NUMBER, NUMBER, COLUMN)
+LAW = struct(Law, REFERENCE, COLUMN, NUMBER, NUMBER, NUMBER, COLUMN, GUIDE)
 PLACE = struct(Place, COLUMN, COLUMN, MATRIX, MATRIX, PRODUCTS, COLUMN)
-ROOM = struct(Room, COLUMN, COLUMN, PRODUCTS, GAUSSIAN, COLUMN, COLUMN, COLUMN)
-COLLAPSED = Table(PLACES, TABLES)
+ROOM = struct(Room, COLUMN, COLUMN, PRODUCTS, GAUSSIAN, COLUMN, COLUMN, COLUMN, COLUMN)
+COLLAPSED = Table(PLACES, TABLES, GUIDES)
 
 
 @COLLAPSED.entry(NUMBER, LAW, PRODUCTS, INTEGER, NUMBER, GAUSSIAN)
@@ -110,40 +114,49 @@ def _put_basis(table, quadratic, basis, columns, size, j, column, products, spar
     products.slope[j] += sum_of(table, quadratic.first, basis, scratch)
 
 
-@COLLAPSED.entry(TRUTH, QUADRATIC, LAW, PLACE, INTEGER, INTEGER, GENERATOR, ROOM)
-def _propose(table, quadratic, law, place, kind, slot, rng, room):
-    """The products after a move of some kind; returns whether it is possible."""
-    k, basis = int(place.head[0]), room.basis
+@COLLAPSED.entry(NUMBER, QUADRATIC, LAW, PLACE, INTEGER, TRUTH, INTEGER, GENERATOR, ROOM)
+def _propose(table, quadratic, law, place, kind, guided, slot, rng, room):
+    """The products after a move of some kind; returns what to add to the log ratio of weights, or NaN if impossible."""
+    k, basis, more = int(place.head[0]), room.basis, 0.0
+    if guided and kind != BIRTH:
+        more += log_gain(table, law.reference, law.guide, place.bases[slot])
     if kind == DEATH:
-        copy_products(table, place.products, k, slot + 1, room.products)
-        return True
+        # The prior draws bases again until they are admissible, and the guide does not: so the prior of a basis is p0
+        # over the share that is admissible, which is how often this coin shows heads.
+        if guided and not try_basis(table, law.reference, rng, basis, room.buffer):
+            return np.nan
+        copy_products(table, place.products, k + 1, slot + 1, room.products)
+        return more
     if kind == VARY:
         copy(table, place.bases[slot], basis)
         if not vary_basis(table, law.reference, rng, basis, room.buffer):
-            return False
+            return np.nan
+    elif guided:
+        if not try_guided(table, law.reference, law.guide, rng, basis, room.buffer):
+            return np.nan
+        more -= log_gain(table, law.reference, law.guide, basis)
     else:
         while not try_basis(table, law.reference, rng, basis, room.buffer):
             pass  # `MARS` has seen to it that this takes few tries
     fill(table, basis, quadratic.x, 0, room.column.size, room.column)
-    copy_products(table, place.products, k, 0, room.products)
+    copy_products(table, place.products, k + 1, 0, room.products)
     size = k + 2 if kind == BIRTH else k + 1
     _put_basis(
         table, quadratic, basis, place.columns, size, slot + 1, room.column, room.products, room.spare, room.scratch
     )
-    return True
+    return more
 
 
 @COLLAPSED.entry(NOTHING, PLACE, INTEGER, INTEGER, ROOM)
-def _make(table, place, kind, slot, room):
+def _make(table, place, growth, slot, room):
     """Make a move that was proposed."""
-    copy_products(table, room.products, 0, 0, place.products)
-    if kind == DEATH:
+    copy_products(table, room.products, int(place.head[0]) + growth + 1, 0, place.products)
+    if growth < 0:
         drop_basis(table, place.head, place.bases, place.columns, slot)
         return
     copy(table, room.basis, place.bases[slot])
     copy(table, room.column, place.columns[slot + 1])
-    if kind == BIRTH:
-        place.head[0] += 1.0
+    place.head[0] += growth
 
 
 @COLLAPSED.entry(NOTHING, PLACE)
@@ -188,25 +201,48 @@ def _draw_coefficients(table, law, place, rng, room):
 def _explore(table, quadratic, law, place, room, moves, rng, tally):
     for _ in range(moves):
         u, kind, k = uniform(table, rng), BIRTH, int(place.head[0])
-        while kind < SCALE and u >= law.moves[kind]:
+        while kind < KINDS - 1 and u >= law.moves[kind]:
             kind += 1
         if kind == SCALE:
             _draw_scale(table, law, place, rng, room)
             tally[kind, 0] += 1
             tally[kind, 1] += 1
             continue
-        if (kind == BIRTH and k == place.bases.shape[0]) or (kind != BIRTH and k == 0):
+        tally_of, guided = tally[kind], kind >= GUIDED
+        if guided:
+            kind -= GUIDED
+        growth = 1 if kind == BIRTH else (-1 if kind == DEATH else 0)
+        if (k == place.bases.shape[0] if kind == BIRTH else k == 0) or (guided and law.guide.below.size == 0):
             continue
         slot = k if kind == BIRTH else int(k * uniform(table, rng))
-        tally[kind, 0] += 1
-        if _propose(table, quadratic, law, place, kind, slot, rng, room):
-            after = k + 1 if kind == BIRTH else (k - 1 if kind == DEATH else k)
-            there = log_weight(table, law, room.products, after + 1, place.head[1], room.gaussian)
-            if math.log(uniform(table, rng)) < law.log_k[after] - law.log_k[k] + there - place.values[0]:
-                tally[kind, 1] += 1
-                _make(table, place, kind, slot, room)
+        tally_of[0] += 1
+        more = _propose(table, quadratic, law, place, kind, guided, slot, rng, room)
+        if more > -np.inf:
+            there = log_weight(table, law, room.products, k + growth + 1, place.head[1], room.gaussian)
+            log_ratio = law.log_k[k + growth] - law.log_k[k] + there - place.values[0] + more
+            if math.log(uniform(table, rng)) < log_ratio:
+                tally_of[1] += 1
+                _make(table, place, growth, slot, room)
                 place.values[0] = there
     _draw_coefficients(table, law, place, rng, room)
+
+
+@compiled(**LEAN)
+def _nudge(table, law, place, room, size, rng):
+    count, b = int(place.head[0]) + 1, place.coefficients
+    log_weight(table, law, place.products, count, place.head[1], room.gaussian)
+    mean, kept = room.gaussian.mean, math.sqrt(1.0 - size * size)
+    for j in range(count):
+        room.before[j] = b[j]
+    draw(table, room.gaussian, count, size * size, rng, b)
+    for j in range(count):
+        b[j] += kept * (room.before[j] - mean[j])
+    _value(table, place)
+
+
+def nudge(law: Law, place: Place, room: Room, size: float, rng: np.random.Generator) -> None:
+    """A step of the coefficients that is reversible with respect to their Gaussian: of size 1 it is a fresh draw."""
+    _nudge(COLLAPSED.addresses, law, place, room, size, rng)
 
 
 def explore(

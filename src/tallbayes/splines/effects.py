@@ -25,10 +25,16 @@ def subset_means(x: Array, bases: Array, out: Array) -> None:
     for basis, means in zip(bases, out, strict=True):
         degree = int(basis[DEGREE])
         for j in range(degree):
-            column, sign, knot = x[int(basis[VARIABLE + j])], basis[SIGN + j], basis[KNOT + j]
+            factor = factor_of(basis, j, x[int(basis[VARIABLE + j])])
             before = 1 << j  # sets without this hinge; as many have it
-            np.multiply(products[:before], np.maximum(sign * (column - knot), 0.0), out=products[before : 2 * before])
+            np.multiply(products[:before], factor, out=products[before : 2 * before])
         means[: 1 << degree] = products[: 1 << degree].mean(1)
+
+
+def factor_of(basis: Array, j: int, x: Array) -> Array:
+    """The j-th factor of a basis for values of its variable."""
+    away = x - basis[KNOT + j]
+    return np.asarray(away if basis[SIGN + j] == 0 else np.maximum(basis[SIGN + j] * away, 0.0))
 
 
 def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tuple[Array, ...]) -> Array:
@@ -45,7 +51,7 @@ def effect(splines: Splines, means: Array, variables: tuple[int, ...], grids: tu
                 variable = int(basis[VARIABLE + j])
                 if variable in variables:
                     axis = variables.index(variable)
-                    hinge = np.maximum(basis[SIGN + j] * (grids[axis] - basis[KNOT + j]), 0.0)
+                    hinge = factor_of(basis, j, grids[axis])
                     shape = shape * hinge.reshape([-1 if a == axis else 1 for a in range(len(grids))])
                 else:
                     left |= 1 << j

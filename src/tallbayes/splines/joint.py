@@ -96,14 +96,16 @@ def put_column(curvature, pull, columns, size, j, column, products, spare):
 
 
 @JOINT.entry(NOTHING, PRODUCTS, INTEGER, INTEGER, PRODUCTS)
-def copy_products(here, last, j, there):
-    """The same products there; but if j is not zero, column j goes, and the last takes its place."""
+def copy_products(here, size, j, there):
+    """The same products of `size` columns there; but if j is not zero, column j goes, and the last takes its place."""
     mine, own = here.gram, there.gram
-    for i in range(mine.shape[0]):
-        row = last if i == j and j > 0 else i
+    for i in range(size):
+        row = size - 1 if i == j and j > 0 else i
         there.slope[i] = here.slope[row]
-        for other in range(mine.shape[1]):
-            own[i, other] = mine[row, last if other == j and j > 0 else other]
+        for other in range(size):
+            own[i, other] = mine[row, other]
+        if j > 0:
+            own[i, j] = mine[row, size - 1]
 
 
 @JOINT.entry(TRUTH, PRODUCTS, INTEGER, NUMBER, NUMBER, GAUSSIAN)

@@ -31,7 +31,7 @@ from tallbayes.rows.moments import ColumnMoments
 from tallbayes.rows.picking import NotBinary, Picked
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
-from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share, quantiles
+from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
 from tallbayes.splines.sheet import Sheet
 from tallbayes.splines.tables import MOST_KNOTS, knots_for
 
@@ -67,10 +67,11 @@ class MARS:
     most bases; `expected_bases` makes the prior of their number a Poisson instead of uniform. `precision` are shape and
     rate of the Gamma prior of lambda. Of the `reference` rows, drawn once with `seed`, a basis takes its knots and its
     scale, and at least `min_rows` must not be zero in it: 20 unless given, or a tenth of the reference rows if that is
-    less. A basis has its knots among `knots` quantiles of each variable, 256 unless there are so many variables that
-    fewer make it fast. `column_memory` bytes may be used to keep columns of bases. `names` are those of the columns of
-    a matrix. Convergence is judged by the log-odds of so many `watched` reference rows. With a formula, `outcome`,
-    `missing` and `memory` are those of `tb.fit`.
+    less. A variable is in a basis as a straight line with probability `lines` (always, if it has two values), or else
+    as a hinge, which has its knot among `knots` quantiles: 256 unless there are so many variables that fewer make it
+    fast. `lines=0` leaves hinges only, as in Payne and Mallick's paper. `column_memory` bytes may be used to keep
+    columns of bases. `names` are those of the columns of a matrix. Convergence is judged by the log-odds of so many
+    `watched` reference rows. With a formula, `outcome`, `missing` and `memory` are those of `tb.fit`.
 
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> model = MARS(X, X[:, 0] > 0.5)
@@ -87,6 +88,7 @@ class MARS:
         max_bases: int = 40,
         expected_bases: float | None = None,
         precision: tuple[float, float] = (0.5, 0.5),
+        lines: float = 0.5,
         knots: int | None = None,
         reference: int = 2_000,
         min_rows: int | None = None,
@@ -115,6 +117,8 @@ class MARS:
             raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
         if expected_bases is not None and not expected_bases > 0:
             raise ValueError(f"expected_bases must be positive, not {expected_bases!r}")
+        if not (isinstance(lines, int | float | np.floating) and 0 <= lines <= 1):
+            raise ValueError(f"lines must be a probability from 0 to 1, not {lines!r}")
         if not column_memory >= 0:
             raise ValueError(f"column_memory must be a number of bytes, not {column_memory!r}")
         phases = Phases()
@@ -129,7 +133,7 @@ class MARS:
         fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
         degree = min(int(max_interaction), len(values))
         count = knots if knots is not None else knots_for(values, degree) or MOST_KNOTS
-        self.reference = Reference(values, quantiles(values, count), degree, fewest)
+        self.reference = Reference.of(values, count, degree, fewest, lines)
         self._check_reference(rng)
         self.reference_sheet = Sheet.of_rows(values, some.y, np.ones(chosen.size))
         counts = np.arange(self.most + 1)

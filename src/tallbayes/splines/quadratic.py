@@ -57,7 +57,7 @@ class Expansion:
 
     >>> from tallbayes.rows.memory import MemoryRows
     >>> rows = MemoryRows(np.arange(6.0)[None], [0.0, 0.0, 1.0, 0.0, 1.0, 1.0])
-    >>> reference = Reference(rows.arrays.x, rows.arrays.x, 1, 1)
+    >>> reference = Reference.of(rows.arrays.x, 6, 1, 1, lines=0.0)
     >>> at = rows.keep(Expansion, reference, 6, 0).at(Splines(np.array([0]), np.zeros((1, 1)), np.zeros((1, 0, 12))))
     >>> at.weights.sum(), at.first.total
     (np.float64(1.5), 0.0)

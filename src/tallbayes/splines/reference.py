@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from tallbayes.sampling.kernel import Advance
 from tallbayes.sampling.warmup import shares
-from tallbayes.splines.model import splines
+from tallbayes.splines.guide import Guide, learn_guide
+from tallbayes.splines.model import MARS, splines
 
 if TYPE_CHECKING:
     from tallbayes.splines.collapsed import CollapsedKernel, State
@@ -54,12 +55,20 @@ def find_reference(
         eta = next_reference(free, eta, been)
         free = replace(free, quadratic=free.expansion.around(eta, power), power=power)
         state, seen = advance(free, free.enter(state), steps)
-        been = seen.theta[len(seen.theta) // 2 :] if steps else been
+        if steps:
+            been = seen.theta[len(seen.theta) // 2 :]
+            free = replace(free, law=free.law._replace(guide=guided_by(kernel.model, been)))
     quadratic = free.expansion.around(next_reference(free, eta, been))
     final = replace(free, quadratic=quadratic, power=1.0, decided=True)
     last = draws - int(SETTLED * draws)
     state, seen = advance(final, final.enter(state), last)
     return final, state, float(seen.accepted.mean()) if last else math.nan
+
+
+def guided_by(model: MARS, been: Array) -> Guide:
+    """A guide to the bases of places (places, chains, width)."""
+    every = splines(been, model.most)
+    return learn_guide(model.reference, every.bases[np.arange(model.most) < every.sizes[:, None]])
 
 
 def next_reference(kernel: CollapsedKernel, eta: Array, been: Array) -> Array:

@@ -129,7 +129,7 @@ def log_prior(law, coefficients, size, precision):
 def _change_products(table, sheet, place, kind, slot, k, proposal):
     """The products after a move."""
     products = proposal.products
-    copy_products(table, place.products, k, slot + 1 if kind == DEATH else 0, products)
+    copy_products(table, place.products, k + 1, slot + 1 if kind == DEATH else 0, products)
     if kind != DEATH and kind != COEFFICIENTS:
         size, j = k + 2 if kind == BIRTH else k + 1, slot + 1
         put_column(
@@ -283,7 +283,7 @@ def make_move(table, sheet, law, place, proposal):
     if law.joint > 0.0:
         if proposal.kind[2] == 0:  # otherwise the proposal has needed them
             _change_products(table, sheet, place, kind, slot, k, proposal)
-        copy_products(table, proposal.products, 0, 0, place.products)
+        copy_products(table, proposal.products, k + 2 if kind == BIRTH else k + 1, 0, place.products)
     if kind == DEATH:
         drop_basis(table, place.head, place.bases, place.columns, slot)
         return

@@ -17,6 +17,7 @@ from tallbayes.sampling.surrogate import Description
 from tallbayes.splines import collapsed_loop
 from tallbayes.splines.cells import Cells
 from tallbayes.splines.collapsed import CollapsedKernel
+from tallbayes.splines.guide import no_guide
 from tallbayes.splines.model import INTERCEPT_SD, MARS, splines
 from tallbayes.splines.quadratic import Expansion, points_for
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
@@ -32,7 +33,8 @@ MOVES, DECIDED_MOVES = (0.1, 0.1, 0.1, 0.4, 0.25, 0.05), (0.2, 0.2, 0.15, 0.25, 
 WIDER = 1.2  # variance of proposals over that of the sheet's posterior, where the sheet stands for all rows
 TOGETHER, TOGETHER_WIDER = 0.8, 1.1  # share of proposals for all coefficients, where the sheet has a reference
 INFORMERS = 4_000  # rows that inform proposals where nothing screens them
-COLLAPSED_MOVES = (0.25, 0.25, 0.02, 0.43, 0.05)  # birth, death, change, variation, lambda
+# Birth, death, change, variation, lambda; and birth, death, change with a guide.
+COLLAPSED_MOVES = (0.1, 0.1, 0.02, 0.34, 0.04, 0.12, 0.12, 0.16)
 SUBCHAIN, MOVE = (200, 3_000), 500  # of them before all rows decide: each costs about as much as so many rows
 ROUNDS = 20  # moves a draw that all rows decide on
 FIRST_LENGTH = 20  # of subchains, before warm-up knows better
@@ -54,7 +56,7 @@ class SplineSetup:
             why = "tables of all sets of variables that a basis may have would not fit into memory"
             return replace(self.two_stage(None, None, None), why=why)
         with self.phases("surrogate"):
-            prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES))
+            prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES), no_guide(model.reference))
             seed = int(self._rng.integers(2**31))
             expansion = model.rows.keep(Expansion, model.reference, points_for(model.rows.size), seed)
             quadratic = expansion.at(splines(model.nothing[None], model.most))

@@ -175,14 +175,14 @@ def sum_of(sums, basis, scratch):
         variable = int(basis[VARIABLE + j])
         scratch[4 * j + 2] = count_below(sums.knots[variable], sums.counts[variable], basis[KNOT + j])
         scratch[4 * j + 3] = basis[KNOT + j] - sums.shift[variable]
-        signs *= basis[SIGN + j]
+        signs *= -1.0 if basis[SIGN + j] < 0.0 else 1.0
     start, total = sums.offsets[key], 0.0
     for corner in range(moments):
         place, sign = start, 1.0
         for j in range(degree):
             at, step = int(scratch[4 * j + 2]), int(scratch[4 * j])
             if (corner >> j) & 1 == 0:
-                above = basis[SIGN + j] > 0.0
+                above = basis[SIGN + j] >= 0.0
                 place += step * (sums.counts[int(basis[VARIABLE + j])] if above else at)
             elif basis[SIGN + j] > 0.0:
                 place += step * at

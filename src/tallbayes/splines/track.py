@@ -68,61 +68,22 @@ class SplineTrail:
     value: Array  # (chains,) the log-likelihood
 
 
-class SplineTrack:
-    """Follows chains of splines with so many bases at most; it lives with the rows.
+class Kept:
+    """Columns of the bases of one chain, the least recently used of which makes room for another."""
 
-    Columns are kept in so many bytes of memory. Whether a column is kept changes no number.
-    """
-
-    def __init__(self, arrays: Arrays, count: Count, bases: int, memory: float) -> None:
-        self._arrays, self._count, self._bases, self._memory = arrays, count, bases, memory
-        self._there: list[Array] = []  # where each chain was last asked for
-        self._store = np.empty((0, arrays.size))
+    def __init__(self, columns: int, rows: int) -> None:
+        self.store, self._free = np.empty((columns, rows)), list(range(columns))
         self._slots: dict[bytes, int] = {}  # in the order of use
-        self._free: list[int] = []
 
-    def start(self, chains: int) -> SplineTrail:
-        """Room for so many chains, each of which has to `enter`."""
-        return SplineTrail([self._arrays.empty(self._arrays.size) for _ in range(chains)], np.zeros(chains))
-
-    def enter(self, trail: SplineTrail, chain: int, coefficients: Array, bases: Array) -> None:
-        """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
-        trail.eta[chain][:] = 0.0
-        terms = Terms(float(coefficients[0]), bases, coefficients[1:])
-        self.accept(trail, chain, self.at(trail, chain, terms))
-
-    def at(self, trail: SplineTrail, chain: int, terms: Terms) -> float:
-        """Log-likelihood of a chain that moves by some terms."""
-        self._make_room(len(trail.eta))
-        constant, bases, growth = terms
-        slots, fresh = np.full(growth.size, -1), np.zeros(growth.size, bool)
-        used: set[int] = set()
-        for t, basis in enumerate(bases if _worth_keeping(bases) else ()):
+    def find(self, bases: Array) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """The slots of some bases, and which columns are still to be computed; -1 where there is no room."""
+        slots, fresh, used = np.full(len(bases), -1), np.zeros(len(bases), bool), set[int]()
+        for t, basis in enumerate(bases):
             slots[t], fresh[t] = self._find(basis.tobytes(), used)
             used.add(int(slots[t]))
-        arrays, sums = self._arrays, np.empty(self._arrays.blocks)
-        data = (COLUMNS.addresses, arrays.x, arrays.y, trail.eta[chain], self._there[chain], constant)
-        moved = (np.ascontiguousarray(bases), growth, slots, fresh, self._store)
-        self._count(arrays.size, 1)
-        arrays.over_blocks(moved_spline, *data, *moved, LENGTH, sums)
-        return float(in_order(sums))
-
-    def accept(self, trail: SplineTrail, chain: int, value: float) -> None:
-        """The chain went where it was last asked for."""
-        trail.eta[chain], self._there[chain] = self._there[chain], trail.eta[chain]
-        trail.value[chain] = value
-
-    def _make_room(self, chains: int) -> None:
-        """For what is proposed to chains, and for columns of their bases."""
-        if len(self._there) < chains:
-            size = self._arrays.size
-            self._there = [self._arrays.empty(size) for _ in range(chains)]
-            room = int(min(self._memory / (8 * size), KEPT * self._bases * chains))
-            room = room if self._arrays.room is None else 0  # on a disk they are not read faster than computed
-            self._store, self._slots, self._free = np.empty((room, size)), {}, list(range(room))
+        return slots, fresh
 
     def _find(self, key: bytes, used: set[int]) -> tuple[int, bool]:
-        """The slot of a basis, and whether its column has still to be computed; -1 if there is no room for it."""
         if key in self._slots:
             self._slots[key] = slot = self._slots.pop(key)  # it is the last used now
             return slot, False
@@ -133,6 +94,53 @@ class SplineTrack:
             self._free.append(self._slots.pop(oldest))
         self._slots[key] = slot = self._free.pop()
         return slot, True
+
+
+class SplineTrack:
+    """Follows chains of splines with so many bases at most; it lives with the rows.
+
+    Columns are kept in so many bytes of memory. Whether a column is kept changes no number. Threads may ask for
+    different chains at the same time.
+    """
+
+    def __init__(self, arrays: Arrays, count: Count, bases: int, memory: float) -> None:
+        self._arrays, self._count, self._bases, self._memory = arrays, count, bases, memory
+        self._there: list[Array] = []  # where each chain was last asked for
+        self._kept: list[Kept] = []  # of each chain
+
+    def start(self, chains: int) -> SplineTrail:
+        """Room for so many chains, each of which has to `enter`."""
+        arrays = self._arrays
+        if len(self._there) < chains:
+            self._there = [arrays.empty(arrays.size) for _ in range(chains)]
+            room = int(min(self._memory / (8 * arrays.size * chains), KEPT * self._bases))
+            room = room if arrays.room is None else 0  # on a disk they are not read faster than computed
+            self._kept = [Kept(room, arrays.size) for _ in range(chains)]
+        return SplineTrail([arrays.empty(arrays.size) for _ in range(chains)], np.zeros(chains))
+
+    def enter(self, trail: SplineTrail, chain: int, coefficients: Array, bases: Array) -> None:
+        """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
+        trail.eta[chain][:] = 0.0
+        terms = Terms(float(coefficients[0]), bases, coefficients[1:])
+        self.accept(trail, chain, self.at(trail, chain, terms))
+
+    def at(self, trail: SplineTrail, chain: int, terms: Terms) -> float:
+        """Log-likelihood of a chain that moves by some terms."""
+        constant, bases, growth = terms
+        kept, slots, fresh = self._kept[chain], np.full(growth.size, -1), np.zeros(growth.size, bool)
+        if _worth_keeping(bases):
+            slots, fresh = kept.find(bases)
+        arrays, sums = self._arrays, np.empty(self._arrays.blocks)
+        data = (COLUMNS.addresses, arrays.x, arrays.y, trail.eta[chain], self._there[chain], constant)
+        moved = (np.ascontiguousarray(bases), growth, slots, fresh, kept.store)
+        self._count(arrays.size, 1)
+        arrays.over_blocks(moved_spline, *data, *moved, LENGTH, sums)
+        return float(in_order(sums))
+
+    def accept(self, trail: SplineTrail, chain: int, value: float) -> None:
+        """The chain went where it was last asked for."""
+        trail.eta[chain], self._there[chain] = self._there[chain], trail.eta[chain]
+        trail.value[chain] = value
 
 
 def _worth_keeping(bases: Array) -> bool:
