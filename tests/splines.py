@@ -79,7 +79,8 @@ def collapsed_kernel(model: MARS, points: int = 3, **changes: Any) -> CollapsedK
     guide = learn_guide(model.reference, prior_bases(model.reference, 30, np.random.default_rng(2)))
     moves = np.cumsum([0.15, 0.15, 0.1, 0.25, 0.05, 0.1, 0.1, 0.1])
     law = kernel.law._replace(intercept_sd=INTERCEPT_SD, moves=moves, guide=guide)
-    return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, moves=5, **changes)
+    changes = {"moves": 5, "nudges": 0.1} | changes
+    return replace(kernel, law=law, expansion=expansion, quadratic=quadratic, **changes)
 
 
 def placed(kernel: CollapsedKernel, theta: np.ndarray) -> Place:

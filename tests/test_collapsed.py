@@ -24,7 +24,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Draws, Path, Streams
 from tallbayes.sampling.methods import Auto
-from tallbayes.splines import collapsed, quadratic
+from tallbayes.splines import collapsed
 from tallbayes.splines.basis import DEGREE, KNOT, MEAN, SD, SIGN, VARIABLE, WIDTH
 from tallbayes.splines.collapsed import CollapsedKernel
 from tallbayes.splines.collapsed_loop import (
@@ -44,7 +44,7 @@ from tallbayes.splines.collapsed_loop import (
 from tallbayes.splines.guide import learn_guide
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.places import copy_place, theta_of
-from tallbayes.splines.quadratic import _one_of_each
+from tallbayes.splines.quadratic import along
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
 CHAINS, STEPS = 800, 4
@@ -202,16 +202,29 @@ def test_the_quadratic_of_all_rows_is_that_of_the_likelihood():
     np.testing.assert_allclose(np.diff(found), np.diff(truth), rtol=1e-9, atol=1e-9)
 
 
-def test_each_row_of_a_cell_is_as_likely_to_be_its_point(monkeypatch):
-    monkeypatch.setattr(quadratic, "LENGTH", 7)  # blocks that cut through cells
-    codes = np.array([0, 1, 1, 2, 1, 2, 3, 2, 1, 2, 4, 1, 4, 4, 3, 3, 2, 2], np.int32)
-    runs = 3_000
-    found = np.array([_one_of_each(codes, np.random.default_rng([8, run])) for run in range(runs)])
-    assert (codes[found] == np.arange(5)).all()
-    counts, sizes = np.bincount(found.ravel(), minlength=codes.size), np.bincount(codes)
-    expected = runs / sizes[codes]
-    squares = ((counts - expected) ** 2 / expected).sum()
-    assert stats.chi2.sf(squares, codes.size - 5) > FALSE_ALARM
+def test_points_meet_any_sum_on_average():
+    """Each row is chosen as often as its measure says, so that weights of one over that give sums of all rows."""
+    rng, offsets = np.random.default_rng(8), (np.arange(2_000) + 0.5) / 2_000
+    measure, order = rng.gamma(1.0, size=40), rng.permutation(40)
+    measure[7] *= 30  # is chosen more than once
+    sums = np.zeros(40)
+    for offset in offsets:
+        chosen, share = along(measure, order, 12, offset)
+        np.add.at(sums, chosen, share / len(offsets))
+    np.testing.assert_allclose(sums, 1.0, atol=0.03)
+    assert np.ptp(along(measure, order, 40, 0.3)[1]) == 0  # all of them, as they are
+
+
+def test_the_curvature_of_points_is_about_that_of_all_rows():
+    model = small.larger_model(20_000)
+    kernel = small.collapsed_kernel(model, points=2_000)
+    rows = model.rows.arrays
+    bases = small.prior_bases(model.reference, 20, np.random.default_rng(4))
+    eta = _written(kernel).on(rows.x)
+    weights = 1 / (2 + np.exp(eta) + np.exp(-eta))
+    columns = splines(_unit_vectors(model, bases), model.most)
+    full, found = ((w * columns.each(x) ** 2).sum(1) for x, w in ((rows.x, weights), kernel.quadratic[:2]))
+    np.testing.assert_allclose(found, full, rtol=0.25)
 
 
 # --- balance, on few bases ---
@@ -468,16 +481,14 @@ def test_coefficients_that_are_nudged_keep_their_gaussian():
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_chains_whose_coefficients_are_nudged_stay_in_the_posterior(monkeypatch, share):
-    monkeypatch.setattr(collapsed, "NUDGES", share)
-    kernel = small.collapsed_kernel(small.tiny_model())
+def test_chains_whose_coefficients_are_nudged_stay_in_the_posterior(share):
+    kernel = small.collapsed_kernel(small.tiny_model(), nudges=share)
     assert small.departure(kernel, STEPS, CHAINS, 4) > FALSE_ALARM
 
 
 def test_nudges_that_are_decided_wrongly_are_noticed(monkeypatch):
-    monkeypatch.setattr(collapsed, "NUDGES", 1.0)
     monkeypatch.setattr(collapsed, "NUDGE", 0.9)
-    kernel = _OtherQuadratic(**vars(small.collapsed_kernel(small.tiny_model())))
+    kernel = _OtherQuadratic(**vars(small.collapsed_kernel(small.tiny_model(), nudges=1.0)))
     assert small.departure(kernel, 8, CHAINS, 2) < FALSE_ALARM
 
 
@@ -508,7 +519,7 @@ def _broken(how: str, kernel: CollapsedKernel) -> CollapsedKernel:
     return replace(kernel, decided=False) if how == "nobody decides" else with_law(kernel, log_k=0.6 * np.arange(4))
 
 
-@pytest.mark.parametrize(("how", "steps"), [("another quadratic", 2), ("nobody decides", 4), ("wrong prior", 8)])
+@pytest.mark.parametrize(("how", "steps"), [("another quadratic", 2), ("nobody decides", 4), ("wrong prior", 10)])
 def test_a_second_stage_or_a_prior_that_errs_is_noticed(how, steps):
     kernel = small.collapsed_kernel(small.tiny_model())
     # What the broken kernel has as its target, over what it should have, on draws from the posterior.

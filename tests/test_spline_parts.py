@@ -143,8 +143,18 @@ def test_variations_keep_the_prior_of_bases():
     assert law_of_variation(reference_of(rows=25), bases_of.vary_basis, 3_000, 6) > FALSE_ALARM
 
 
-def test_variations_that_add_more_often_than_they_drop_are_noticed(monkeypatch):
-    monkeypatch.setattr(bases_of, "ADD", 0.9)
+def test_hinges_that_are_turned_keep_the_prior_of_bases(monkeypatch):
+    """Where nothing else is done, so that a mistake would be plain to see."""
+    for name, value in {"STEP": 0.0, "REDRAW": 0.0, "BEND": 0.0, "TURN": 0.3, "MIRROR": 1.0}.items():
+        monkeypatch.setattr(bases_of, name, value)
+    turned = njit(bases_of.vary_basis.py_func)  # reads the constants
+    assert law_of_variation(reference_of(rows=25), turned, 3_000, 3) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("name", "value"), [("ADD", 0.9), ("MIRROR", 0.55)])
+def test_variations_that_are_not_as_probable_as_their_reverse_are_noticed(monkeypatch, name, value):
+    """More hinges are added than dropped; or dropped than added."""
+    monkeypatch.setattr(bases_of, name, value)
     broken = njit(bases_of.vary_basis.py_func)  # reads the constant
     assert law_of_variation(reference_of(rows=25), broken, 1_500, 6) < FALSE_ALARM
 
@@ -165,7 +175,10 @@ def test_splines_on_rows():
 
 
 def cells_of(x: np.ndarray, unit: np.ndarray, cells: int) -> np.ndarray:
-    return cut(MemoryRows(x, np.zeros(x.shape[1])).arrays, unit, cells)
+    codes, order = cut(MemoryRows(x, np.zeros(x.shape[1])).arrays, unit, cells)
+    assert (np.sort(order) == np.arange(codes.size)).all()
+    assert (np.diff(codes[order]) != 0).sum() == codes.max()  # rows of a cell are together
+    return codes
 
 
 def test_cells_part_the_rows_where_they_are_widest():

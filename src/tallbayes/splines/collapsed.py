@@ -51,7 +51,7 @@ Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
 WARMUP = 240  # steps
-NUDGES, NUDGE = 0.25, 0.3  # share of steps that change coefficients alone, and by how much of their own spread
+NUDGE = 0.3  # by how much of their own spread coefficients are nudged
 FEWEST = 0.05  # share of subchains that all rows should accept in the end of warm-up
 
 
@@ -77,6 +77,7 @@ class CollapsedKernel:
     moves: int
     power: float = 1.0  # of the likelihood, less than one in warm-up only
     decided: bool = True
+    nudges: float = 0.25  # share of the steps that change coefficients alone
     initial: Array | None = None  # (chains, width) where chains start, if not with nothing
     why: str = ""
     otherwise: Callable[[], Kernel] | None = None  # what to take where the quadratic does not hold
@@ -156,7 +157,7 @@ class CollapsedKernel:
         for step in range(len(draws.theta)):
             draw, before = Draws(*(part[step] for part in draws)), int(tally[:, 1].sum())
             copy_place(here, there)
-            if self.decided and rng.first[chain].random() < NUDGES:
+            if self.decided and rng.first[chain].random() < self.nudges:
                 nudge(self.law, there, room, NUDGE, rng.first[chain])
             else:
                 explore(self.quadratic, self.law, there, room, self.moves, rng.first[chain], tally)

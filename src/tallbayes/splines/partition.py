@@ -69,7 +69,7 @@ class Partition:
         self._arrays, self._count, x, y = arrays, count, arrays.x, arrays.y
         parts = [slice(start, start + LENGTH) for start in range(0, y.size, LENGTH)]
         unit = units(arrays)
-        self.codes = cut(arrays, unit, min(cells, y.size))
+        self.codes, _ = cut(arrays, unit, min(cells, y.size))
         size, sums = np.zeros(2 * cells, np.intp), np.zeros((len(x), 2 * cells))
         for part in parts:
             self.codes[part] = keys = 2 * self.codes[part] + (y[part] > 0.5)
@@ -121,8 +121,8 @@ def units(arrays: Arrays) -> Array:
     return np.divide(1, scale, out=np.zeros(scale.size), where=scale > 0)
 
 
-def cut(arrays: Arrays, unit: Array, cells: int) -> NDArray[np.int32]:
-    """The cell of each row; there are at most so many."""
+def cut(arrays: Arrays, unit: Array, cells: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The cell of each row, of so many at most, and an order of the rows in which those of a cell are together."""
     size, ends = arrays.size, np.zeros((2, cells), np.int64)
     found, order = arrays.empty(size, dtype=np.int32), arrays.empty(size, dtype=np.int64)
     for start in range(0, size, LENGTH):
@@ -130,7 +130,7 @@ def cut(arrays: Arrays, unit: Array, cells: int) -> NDArray[np.int32]:
     ends[1, 0] = size
     measures = (np.full(cells, -1.0), np.zeros(cells, np.int64), np.zeros(cells))
     _cut(CUTS.addresses, arrays.x, unit, order, ends, *measures, found)
-    return found
+    return found, order
 
 
 CUTS = Table()

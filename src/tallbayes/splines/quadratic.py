@@ -6,8 +6,11 @@ w = p (1 - p) there, and h = B b - eta_0 what a spline with columns B and coeffi
     L*(b, B) = g'h - h'Wh / 2  =  r'b - b'A b / 2 + constant,    A = B'WB,   r = B'W eta_0 + B'g.
 
 The first-order term B'g is that of all rows, from tables (`tables.py`); all that has W in it comes from some thousand
-points, a row of each cell of the covariate space with the weight of all rows in the cell. Their error is a share of
-h'Wh, which is about the number of bases, while B'g of the points would err by as much as outcomes are noise.
+points. These are rows at even steps of a measure, along an order in which near rows are close to each other: with
+weights of one over it, h'Wh is met on average, whatever h is. A third of the measure is w, a third w times a squared
+distance from the middle, since bases are largest far out, and a third is the same for all rows: otherwise a basis that
+is not zero where w is small might have no point, and nothing would hold its coefficient. The error is a share of h'Wh,
+which is about the number of bases, while B'g of the points would err by as much as outcomes are noise.
 """
 
 from __future__ import annotations
@@ -28,16 +31,18 @@ from tallbayes.splines.tables import SUMS, Boxes, Sums
 
 Array = NDArray[np.float64]
 
-FEWEST, MOST, ROWS = 2_048, 8_192, 16  # points, and rows that each stands for in between
+# Points: at least, one for so many rows up to a number of them, and one for each variable up to a larger number, since
+# with many variables there are many bases to choose from, among which those that points see too little of stand out.
+FEWEST, ROWS, BY_ROWS, VARIABLE, BY_VARIABLES = 2_048, 16, 8_192, 512, 16_384
 
 
-def points_for(rows: int) -> int:
-    """So many points for so many rows; all of them where they are few.
+def points_for(rows: int, variables: int) -> int:
+    """So many points for so many rows and variables.
 
-    >>> points_for(1_000), points_for(40_000), points_for(10**6)
-    (2048, 2500, 8192)
+    >>> points_for(1_000, 4), points_for(40_000, 4), points_for(40_000, 20), points_for(10**6, 4)
+    (2048, 2500, 10240, 8192)
     """
-    return min(MOST, max(FEWEST, rows // ROWS))
+    return max(FEWEST, min(BY_ROWS, rows // ROWS), min(BY_VARIABLES, VARIABLE * variables))
 
 
 class Quadratic(NamedTuple):
@@ -66,10 +71,11 @@ class Expansion:
     def __init__(self, arrays: Arrays, count: Count, reference: Reference, points: int, seed: int) -> None:
         count(2 * arrays.size, 2)
         self._arrays, self._count, self.touched = arrays, count, 0  # points that moves looked at
-        self._codes = cut(arrays, units(arrays), min(points, arrays.size))
+        self._size, self._unit = min(points, arrays.size), units(arrays)
+        self._center = reference.x.mean(1)
+        _, self._order = cut(arrays, self._unit, self._size)
         self.boxes = Boxes(arrays, reference.knots, reference.degree)
-        self._chosen = _one_of_each(self._codes, np.random.default_rng(seed))
-        self._x = np.ascontiguousarray(arrays.x[:, self._chosen])
+        self._offset = float(np.random.default_rng(seed).random())
 
     def at(self, reference: Splines, power: float = 1.0) -> Quadratic:
         """The likelihood to some power, around the mean of some splines."""
@@ -99,28 +105,30 @@ class Expansion:
 
     def around(self, eta: Array, power: float = 1.0) -> Quadratic:
         """The likelihood to some power, around these log-odds of all rows."""
-        arrays, size = self._arrays, self._chosen.size
+        arrays = self._arrays
         self._count(arrays.size, 1)
-        slope, weights = arrays.empty(arrays.size), np.zeros(size)
+        slope, weights, away = (arrays.empty(arrays.size) for _ in range(3))
         for start in range(0, arrays.size, LENGTH):
             part = slice(start, start + LENGTH)
             p = expit(eta[part])
-            slope[part] = power * (arrays.y[part] - p)
-            weights += np.bincount(self._codes[part], power * p * (1 - p), size)
-        return Quadratic(self._x, weights, weights * eta[self._chosen], self.boxes.sums(slope))
+            slope[part], weights[part] = power * (arrays.y[part] - p), p * (1 - p)
+            squares = ((arrays.x[:, part] - self._center[:, None]) * self._unit[:, None]) ** 2
+            away[part] = weights[part] * squares.sum(0)
+        measure = weights / weights.sum() + away / away.sum() + 1 / arrays.size
+        chosen, share = along(measure, self._order, self._size, self._offset)
+        found, x = power * weights[chosen] * share, np.ascontiguousarray(arrays.x[:, chosen])
+        return Quadratic(x, found, found * eta[chosen], self.boxes.sums(slope))
 
 
-def _one_of_each(codes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.intp]:
-    """A row of each cell, each with the same probability: the last of its rows that has the largest of their marks."""
-    count = int(codes.max()) + 1
-    best, found = np.full(count, -1.0), np.zeros(count, np.intp)
-    for start in range(0, codes.size, LENGTH):
-        own = codes[start : start + LENGTH]
-        marks = rng.random(own.size)
-        order = np.argsort(marks)
-        last = np.full(count, -1)
-        last[own[order]] = order  # of several in a cell, the one with the largest mark is written last
-        there = np.flatnonzero(last >= 0)
-        larger = there[marks[last[there]] > best[there]]
-        best[larger], found[larger] = marks[last[larger]], start + last[larger]
-    return found
+def along(measure: Array, order: NDArray[np.int64], size: int, offset: float) -> tuple[NDArray[np.int64], Array]:
+    """Rows at even steps of their measure, in some order, and one over how often each is expected; all if so many.
+
+    >>> along(np.array([1.0, 1.0, 2.0, 0.0]), np.array([2, 0, 1, 3]), 2, 0.5)
+    (array([2, 0]), array([1., 2.]))
+    """
+    if size >= order.size:
+        return order, np.ones(order.size)
+    ends = np.cumsum(measure[order])
+    step = ends[-1] / size
+    chosen = order[np.searchsorted(ends, step * (np.arange(size) + offset))]
+    return chosen, step / measure[chosen]

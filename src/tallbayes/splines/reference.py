@@ -61,7 +61,7 @@ def find_reference(
     quadratic = free.expansion.around(next_reference(free, eta, been))
     final = replace(free, quadratic=quadratic, power=1.0, decided=True)
     last = draws - int(SETTLED * draws)
-    state, seen = advance(final, final.enter(state), last)
+    state, seen = advance(replace(final, nudges=0.0), final.enter(state), last)
     return final, state, float(seen.accepted.mean()) if last else math.nan
 
 
@@ -83,4 +83,4 @@ def next_reference(kernel: CollapsedKernel, eta: Array, been: Array) -> Array:
         if there <= value:
             break
         found, value = nearer, there
-    return found
+    return found if math.isfinite(value) else eta

@@ -58,7 +58,7 @@ class SplineSetup:
         with self.phases("surrogate"):
             prior = collapsed_loop.Law(*law[:5], np.cumsum(COLLAPSED_MOVES), no_guide(model.reference))
             seed = int(self._rng.integers(2**31))
-            expansion = model.rows.keep(Expansion, model.reference, points_for(model.rows.size), seed)
+            expansion = model.rows.keep(Expansion, model.reference, points_for(model.rows.size, len(model.names)), seed)
             quadratic = expansion.at(splines(model.nothing[None], model.most))
             track = model.rows.keep(SplineTrack, model.most, model.column_memory)
             moves = int(np.clip(model.rows.size // MOVE, *SUBCHAIN))
