@@ -43,6 +43,9 @@ def test_a_fit_finds_the_shape_and_the_variables_that_matter(fit):
     effect = fit.effect("age", grids=([30.0, 50.0, 70.0],))["mean"].values
     assert effect[0] > effect[1] + 1
     assert effect[2] > effect[1] + 1
+    probability = fit.effect("age", scale="probability")["mean"].sel(age=[30.0, 50.0, 70.0], method="nearest").values
+    assert probability[0] > probability[1] + 0.3
+    assert probability[2] > probability[1] + 0.3
 
 
 def test_draws_of_varying_dimension_have_names_and_shapes(fit):
@@ -73,6 +76,7 @@ def test_a_saved_fit_predicts_the_same(fit, tmp_path):
     pd.testing.assert_frame_equal(again.predict(new), fit.predict(new))
     pd.testing.assert_frame_equal(again.importance(), fit.importance())
     assert again.effect("age", "dose").identical(fit.effect("age", "dose"))
+    assert again.effect("age", scale="probability").identical(fit.effect("age", scale="probability"))
     assert repr(again) == repr(fit)
     assert list(fit.to_arviz().children) == ["posterior", "sample_stats", "splines", "constant_data"]
 

@@ -11,6 +11,8 @@ import tallbayes as tb
 from tallbayes.groups.example import group_example
 from tallbayes.results import report
 from tallbayes.results.example import example
+from tallbayes.splines import report as spline_report
+from tallbayes.splines.example import example_mars
 
 WIDTHS = {"desktop": 1280, "phone": 390}
 
@@ -127,8 +129,7 @@ def test_what_a_page_says(pages):
     assert "Groups: bank" in said["groups"]
     assert "north & south" in said["groups"]
     assert "3 shards" in said["approximate"]
-    assert "Effects" in said["splines"]
-    assert "x and z together." in said["splines"] or "bases" in said["splines"]
+    assert "Probability as a function of each variable, averaged over the others" in said["splines"]
     assert "of 700; fit.summary() has them all" in said["many"]
     assert "Of 703 parameters, the 3 with the fewest effective draws:" in said["many"]
     assert "Of 703 parameters, the 2 with the fewest effective draws:" in said["many"]
@@ -157,6 +158,56 @@ def test_a_loaded_fit_has_the_same_report(fits, small, tmp_path, monkeypatch):
         found, expected = report.render(tb.load(tmp_path / "fit.nc")), report.render(fits[name])
         assert found == expected
         assert len(set(re.findall("<desc>(.*?)</desc>", found))) > 3
+
+
+def sections(source):
+    return re.findall("<h2>(.*?)</h2>", source)
+
+
+def test_the_report_of_splines_begins_with_what_variables_do_to_the_probability(small, monkeypatch):
+    sketched(monkeypatch)
+    page = report.render(example_mars())
+    assert sections(page)[1:] == [
+        "Did it converge?",
+        "Variables that matter",
+        "Effects of variables",
+        "Interactions",
+        "Predictions against outcomes",
+        "Diagnostics",
+        "Speed",
+    ]
+    captions = re.findall("<figcaption>(.*?)</figcaption>", page)
+    assert [caption.split(",")[0] for caption in captions[:4]] == [
+        "How much each variable matters",
+        "Probability as a function of each variable",
+        "Probability as a function of age and urban",  # income stands with neither
+        "Outcomes against predictions",
+    ]
+    assert "which stand together in 100% of draws" in captions[2]
+    before, after = page.split("<h2>Diagnostics</h2>")
+    assert "log_odds[i]: the log-odds of one of 20 rows drawn at random from the data, followed to judge" in after
+    assert "<td>log_odds[0]</td>" in after
+    assert "<td>log_odds[0]</td>" not in before
+
+
+def test_problems_that_name_what_is_followed_say_what_it_is(small, monkeypatch):
+    sketched(monkeypatch)
+    fit = example_mars()
+    monkeypatch.setattr(type(fit), "_problems", lambda fit: ["chains disagree about 'log_odds[3]'"])
+    before, _ = report.render(fit).split("<h2>Variables that matter</h2>")
+    assert "log_odds[i]: the log-odds of one of 20 rows" in before
+    assert "precision:" not in before
+
+
+def test_splines_without_interactions_or_stored_probabilities_have_a_report(small, monkeypatch):
+    sketched(monkeypatch)
+    fit = example_mars()
+    monkeypatch.setattr(spline_report, "OFTEN", 1.1)
+    assert "No two variables stand together in a basis in half of the draws" in report.render(fit)
+    fit.table = fit.table.drop_vars(["grid", "probability", "pair", "pair_grid", "pair_probability"])
+    page = report.render(fit)
+    assert "Interactions" not in sections(page)
+    assert "Log-odds as a function of each variable" in page
 
 
 def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import tallbayes as tb
 from tallbayes.results.example import example
 from tallbayes.results.figure import COLOURS
 from tallbayes.splines import plots as spline_plots
-from tallbayes.splines.result import example_mars
+from tallbayes.splines.example import example_mars
 
 
 def rendered(figure):
@@ -59,13 +59,18 @@ def test_importance_of_very_many_variables_says_how_many_are_left_out():
     assert panel.get_xlabel().endswith("\n(not shown: 5 of lesser effect)")
 
 
-def test_effects_have_a_panel_a_variable_with_the_mean_in_a_band():
+BASE_RATE = 0.545  # of the example's 200 rows
+
+
+@pytest.mark.parametrize("scale", ["probability", "log-odds"])
+def test_effects_have_a_panel_a_variable_with_the_mean_in_a_band(scale):
     fit = example_mars()
-    figure = rendered(tb.plots.effects(fit))
+    figure = rendered(tb.plots.effects(fit, scale=scale))
     assert [panel.get_title() for panel in figure.axes] == ["age", "urban", "income"]
     for panel in (figure.axes[0], figure.axes[2]):
-        found = fit.effect(panel.get_title())
-        mean, rug = panel.lines
+        found = fit.effect(panel.get_title(), scale=scale)
+        mean, *base, rug = panel.lines
+        assert [set(line.get_ydata()) for line in base] == ([{BASE_RATE}] if scale == "probability" else [])
         x, y = mean.get_data()
         np.testing.assert_array_equal(x, found[panel.get_title()])
         np.testing.assert_array_equal(y, found["mean"])
@@ -76,14 +81,16 @@ def test_effects_have_a_panel_a_variable_with_the_mean_in_a_band():
         np.testing.assert_array_equal(rug.get_xdata(), fit.table["quantiles"].sel(variable=panel.get_title())[1:-1])
         ends = rug.get_transform().transform(rug.get_xydata())[:, 1]
         assert (ends < panel.transData.transform(np.column_stack([at, low]))[:, 1].min()).all()
-    assert texts(figure.legends[0].get_texts()) == ["posterior mean", "94% interval", "percentiles of the data"]
+    told = ["posterior mean", "94% interval", *(["base rate"] if base else []), "percentiles of the data"]
+    for columns in (4, 2):
+        assert texts(tb.plots.effects(fit, columns=columns, scale=scale).legends[0].get_texts()) == told
 
 
 def test_effects_of_few_values_are_points_with_intervals():
     fit = example_mars()
     (panel,) = tb.plots.effects(fit, ["urban"]).axes
-    found = fit.effect("urban")
-    (points,) = panel.lines
+    found = fit.effect("urban", scale="probability")
+    points, _ = panel.lines
     assert points.get_linestyle() == "None"
     np.testing.assert_array_equal(points.get_xydata(), np.column_stack([[0, 1], found["mean"]]))
     for path, low, mean, high in zip(
@@ -101,14 +108,14 @@ def test_the_legend_of_effects_shows_lines_if_there_are_any():
         assert figure.legends[0].legend_handles[0].get_linestyle() == style
 
 
-def test_effects_share_the_axis_of_the_log_odds():
+def test_effects_share_the_axis_of_the_probability():
     names = [f"v{i}" for i in range(15)]
     figure = tb.plots.effects(renamed(*names))
     assert len(figure.axes) == 12
     assert figure.get_supxlabel() == "(not shown: 3 of lesser effect)"
     assert len({panel.get_ylim() for panel in figure.axes}) == 1
     labelled = [panel for panel in figure.axes if panel.get_ylabel()]
-    assert [panel.get_ylabel() for panel in labelled] == ["log-odds"] * 3
+    assert [panel.get_ylabel() for panel in labelled] == ["probability"] * 3
     shown = [any(label.get_visible() for label in panel.get_yticklabels()) for panel in figure.axes]
     assert shown == [panel in labelled for panel in figure.axes]
     figure = tb.plots.effects(renamed(*names), names)  # all that are asked for
@@ -118,15 +125,15 @@ def test_effects_share_the_axis_of_the_log_odds():
 
 def test_an_interaction_has_a_map_and_the_effect_at_three_quantiles():
     fit = example_mars()
-    figure = rendered(tb.plots.interaction(fit, "age", "income"))
-    left, right, bar = figure.axes
+    figure = rendered(tb.plots.interaction(fit, "age", "income", scale="log-odds"))
+    left, right, _ = figure.axes
     found = fit.effect("age", "income")
     np.testing.assert_array_equal(left.images[0].get_array(), found["mean"].values.T)
     edges = np.reshape(left.images[0].get_extent(), (2, 2))
     for (low, high), grid in zip(edges, (found["age"].values, found["income"].values), strict=True):
         half = (high - low) / grid.size / 2
         np.testing.assert_allclose([low + half, high - half], [grid[0], grid[-1]])  # the middle of a cell is its value
-    assert (left.get_xlabel(), left.get_ylabel(), bar.get_title(loc="left")) == ("age", "income", "log-odds")
+    assert (left.get_xlabel(), left.get_ylabel(), left.get_title()) == ("age", "income", "log-odds: posterior mean")
     assert (right.get_xlabel(), right.get_ylabel()) == ("age", "log-odds")
 
     cuts = fit.table["quantiles"].sel(variable="income").values[[10, 50, 90]]
@@ -146,8 +153,30 @@ def test_an_interaction_has_a_map_and_the_effect_at_three_quantiles():
     assert texts(figure.legends[0].get_texts()) == expected
 
 
-def test_the_contours_of_a_map_are_where_its_colour_bar_has_numbers():
-    left, _, bar = rendered(tb.plots.interaction(example_mars(), "age", "income")).axes
+def test_an_interaction_shows_stored_probabilities():
+    fit = example_mars()
+    found = fit.effect("age", "income", scale="probability")
+    cuts = fit.table["quantiles"].sel(variable="income").values[[10, 50, 90]]
+    for columns in (2, 1):
+        figure = rendered(tb.plots.interaction(fit, "age", "income", columns))
+        left, right, _ = figure.axes
+        assert (left.get_title(), right.get_ylabel()) == ("probability: posterior mean", "probability")
+        picture = left.images[0].get_array()
+        assert picture.shape == (60, 60)
+        corners = found["mean"].values.T[[0, 0, -1, -1], [0, -1, 0, -1]]
+        np.testing.assert_allclose(picture[[0, 0, -1, -1], [0, -1, 0, -1]], corners)
+        for line, area, cut in zip(right.lines, right.collections, cuts, strict=True):
+            one = found.sel(income=cut)  # the grid has it
+            np.testing.assert_array_equal(line.get_xydata(), np.column_stack([found["age"], one["mean"]]))
+            np.testing.assert_array_equal(band(area)[1:], [one["lower"], one["upper"]])
+        assert figure.legends[0].get_title().get_text() == "income"
+        assert len(figure.legends[0].get_texts()) == 3
+        assert len(figure.legends) == 1
+
+
+@pytest.mark.parametrize("scale", ["probability", "log-odds"])
+def test_the_contours_of_a_map_are_where_its_colour_bar_has_numbers(scale):
+    left, _, bar = rendered(tb.plots.interaction(example_mars(), "age", "income", scale=scale)).axes
     mean = left.images[0].get_array()
     (contours,) = left.collections
     assert set(contours.levels) == {tick for tick in bar.get_yticks() if mean.min() < tick < mean.max()}
@@ -160,9 +189,9 @@ def test_an_interaction_with_a_second_variable_of_few_values_is_drawn_at_these()
     left, right, _ = figure.axes
     assert texts(figure.legends[0].get_texts()) == texts(left.get_yticklabels()) == ["0", "1"]
     for i, line in enumerate(right.lines):
-        np.testing.assert_allclose(line.get_ydata(), fit.effect("age", "urban")["mean"][:, i])
+        np.testing.assert_array_equal(line.get_ydata(), fit.effect("age", "urban", scale="probability")["mean"][:, i])
     fit.table["quantiles"][2] = np.repeat([0, 1, 2, 3, 4, 5, 6], [15, 15, 15, 15, 15, 15, 11])
-    figure = tb.plots.interaction(fit, "age", "urban")
+    figure = tb.plots.interaction(fit, "age", "urban", scale="log-odds")
     assert texts(figure.legends[0].get_texts()) == ["0", "3", "6"]
     assert [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_marker() == "<"] == [0, 3, 6]
 
@@ -183,8 +212,8 @@ def test_a_spline_without_any_effect_is_drawn():
     fit.splines["beta"][..., 0], fit.splines["beta"][..., 1:] = -1.0, 0.0
     fit.table["effects"][:] = 0.0
     rendered(tb.plots.importance(fit))
-    rendered(tb.plots.effects(fit))
-    left, right, _ = rendered(tb.plots.interaction(fit, "age", "income")).axes
+    rendered(tb.plots.effects(fit, scale="log-odds"))
+    left, right, _ = rendered(tb.plots.interaction(fit, "age", "income", scale="log-odds")).axes
     assert left.collections[:] == []
     assert (right.lines[0].get_ydata() == -1).all()
 
@@ -214,8 +243,12 @@ def test_nothing_is_clipped_or_overlaps(names, pairs):
     fit = renamed(*names)
     for figure in (
         tb.plots.importance(fit),
+        tb.plots.importance(fit, narrow=True),
         tb.plots.effects(fit),
+        tb.plots.effects(fit, columns=2),
         *(tb.plots.interaction(fit, names[first], names[second]) for first, second in pairs),
+        *(tb.plots.interaction(fit, names[first], names[second], 1) for first, second in pairs),
+        *(tb.plots.interaction(fit, names[first], names[second], scale="log-odds") for first, second in pairs[:1]),
     ):
         renderer = rendered(figure).canvas.get_renderer()
         boxes = [panel.get_tightbbox(renderer) for panel in figure.axes]

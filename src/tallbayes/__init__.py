@@ -24,8 +24,8 @@ from tallbayes.sampling.methods import MH, Auto, Consensus, Subsampling, Thinned
 from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
 from tallbayes.sampling.taylor import Taylor
 from tallbayes.splines.cells import Cells
+from tallbayes.splines.fit import MARSFit
 from tallbayes.splines.model import MARS
-from tallbayes.splines.result import MARSFit
 
 __version__ = "0.1.0"
 

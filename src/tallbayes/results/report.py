@@ -78,7 +78,7 @@ def render(fit: Fit) -> str:
         *_coefficients(fit),
         *fit._effects(),
         _predictions(fit),
-        _draws(fit),
+        _draws(fit) if fit.coefficients else _followed(fit),
         _speed(fit),
         f"<footer>{_again(fit)}</footer>",
     ]
@@ -164,7 +164,8 @@ def _convergence(fit: Fit) -> str:
             parts.append(page.text("That says nothing about how far the approximation is off."))
     else:
         parts = [page.text("Not yet. Do not trust the numbers below until these problems are solved.")]
-        parts += [page.bullets(problems), page.text("What to do:"), page.bullets(_advice(fit))]
+        named = [said for name, said in _meanings(fit).items() if any(name in problem for problem in problems)]
+        parts += [page.bullets(problems), page.text(*named, "What to do:"), page.bullets(_advice(fit))]
     if warnings:
         parts += [page.text("The fit warned:"), page.bullets(warnings)]
     return "\n".join(parts)
@@ -221,25 +222,49 @@ def _predictions(fit: Fit) -> str:
     )
 
 
+ALIKE = "The path of each chain: they should look alike, and like grass."
+
+
 def _draws(fit: Fit) -> str:
     names, said = _shown(fit, MOST_PANELS)
     few_names, more = _shown(fit, MOST_TRACES)
-    alike = "The path of each chain: they should look alike, and like grass."
     return page.section(
         "Draws",
         said,
         page.figure(density(fit, names=names), "Posterior densities.", density(fit, names=names, columns=2)),
         more,
-        page.figure(trace(fit, few_names, 2), alike, trace(fit, few_names, 1)),
+        page.figure(trace(fit, few_names, 2), ALIKE, trace(fit, few_names, 1)),
     )
+
+
+def _followed(fit: Fit) -> str:
+    """Of a fit without coefficients: quantities that say whether it converged, and nothing else."""
+    names = list(fit.main_parameters)[:MOST_PANELS]
+    return page.section(
+        "Diagnostics",
+        page.text("Convergence is judged by these quantities:"),
+        page.bullets(_meanings(fit).values()),
+        page.figure(trace(fit, names, 2), ALIKE, trace(fit, names, 1)),
+        page.figure(density(fit, names=names), "Posterior densities.", density(fit, names=names, columns=2)),
+        page.table(in_words(fit.summary()), "quantity", FORMATS),
+    )
+
+
+def _meanings(fit: Fit) -> dict[str, str]:
+    """What parameters are, by the names of the posterior, where these do not say it."""
+    found = {}
+    for name, values in fit.posterior.data_vars.items():
+        if said := values.attrs.get("description"):
+            found[str(name)] = f"{name}{'[i]' if values.ndim > 2 else ''}: {said}"
+    return found
 
 
 def _shown(fit: Fit, most: int) -> tuple[list[str], str]:
     """Parameters to draw, and why not all."""
-    every = list(fit.parameters)
+    every = list(fit.parameters if fit.coefficients else fit.main_parameters)
     if len(every) <= most:
         return every, ""
-    worst = set(fit.summary()["ess_bulk"].sort_values().index[:most])
+    worst = set(fit.summary()["ess_bulk"][every].sort_values().index[:most])
     said = page.text(f"Of {len(every):,} parameters, the {most} with the fewest effective draws:")
     return [name for name in every if name in worst], said
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tallbayes.results.sample import sample
 from tallbayes.sampling.methods import Method
 from tallbayes.sampling.seeds import fresh_seed
+from tallbayes.splines.fit import MARSFit
 from tallbayes.splines.model import MARS
-from tallbayes.splines.result import MARSFit
 
 Array = NDArray[np.float64]
 

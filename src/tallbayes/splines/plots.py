@@ -1,9 +1,12 @@
-"""Pictures of splines: how much each variable matters, and the log-odds as a function of one variable or of two."""
+"""Pictures of splines: how much each variable matters, and what one variable does, or two together.
+
+On the probability scale they show what was stored with the fit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +27,30 @@ from tallbayes.results.figure import (
     write_right,
 )
 from tallbayes.results.fit import Fit
-from tallbayes.splines.result import FEW, MARSFit
+from tallbayes.splines.fit import MARSFit
+from tallbayes.splines.probabilities import CUTS, FEW, GRID
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 Array = NDArray[np.float64]
 
 MANY = 40  # variables; how much the others matter is not drawn
+DARK, LIGHT = "#333332", "#fffffe"  # on a map; greys proper would follow the page, which may be dark
 PANELS = 12  # variables whose effects are drawn unless they are named
-CUTS = (10, 50, 90)  # quantiles, in percent, of the second variable at which the effect of the first is drawn
 
 
-def importance(fit: MARSFit) -> Figure:
+def importance(fit: MARSFit, narrow: bool = False) -> Figure:
     """Draw how much each variable matters, and the share of draws that include it.
 
-    The effect of a variable is the standard deviation of what changes in the log-odds with that variable alone.
+    The effect of a variable is the standard deviation of what changes in the log-odds with that variable alone. A
+    narrow figure is for phones; long names have several lines there.
 
-    >>> from tallbayes.splines.result import example_mars
+    >>> from tallbayes.splines.example import example_mars
     >>> figure = importance(example_mars())
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['age', 'urban', 'income']
@@ -52,9 +58,11 @@ def importance(fit: MARSFit) -> Figure:
     _check(fit)
     table = fit.importance()
     left_out, table = _left_out(len(table) - MANY), table.iloc[:MANY]
-    names, y = [str(name) for name in table.index], np.arange(len(table))
+    names, y = [_in_lines(str(name)) if narrow else str(name) for name in table.index], np.arange(len(table))
     mean, low, high = (table[name].to_numpy() for name in ("effect", "eti94_lb", "eti94_ub"))
-    figure, panel = make_panel(5.4 + 0.08 * max(map(len, names)), 1.3 + 0.25 * len(names))
+    lines = max(name.count("\n") + 1 for name in names)
+    width = 4.4 if narrow else 5.4 + 0.08 * max(map(len, names))
+    figure, panel = make_panel(width, 1.3 + (0.1 + 0.15 * lines) * len(names))
     rule(panel)
     panel.plot(mean, y, "o", color=COLOURS[0], markersize=5, clip_on=False, label="posterior mean")
     panel.hlines(y, low, high, colors=COLOURS[0], linewidth=1.6, capstyle="round", label="94% interval")
@@ -62,77 +70,94 @@ def importance(fit: MARSFit) -> Figure:
     panel.set(xlim=(0, 1.05 * high.max() or 1.0), ylim=(len(names) - 0.3, -1.0))
     write_right(panel, [*y, -1], [*(f"{share:.0%}" for share in table["included"]), "included"])
     panel.set_xlabel("\n".join(["sd of what the variable changes in the log-odds", *left_out]), fontsize=9)
+    panel.locator_params(axis="x", nbins=5 if narrow else 9)
     legend(figure, [panel])
     return figure
 
 
-def effects(fit: MARSFit, variables: Sequence[str] | None = None, columns: int = 4) -> Figure:
-    """Draw the log-odds as a function of each variable, averaged over the others.
+def effects(
+    fit: MARSFit, variables: Sequence[str] | None = None, columns: int = 4, *, scale: str = "probability"
+) -> Figure:
+    """Draw the probability as a function of each variable, averaged over the others.
 
-    The variables are those named, or the twelve that matter most. The ticks at the bottom are percentiles of the data.
+    With `scale="log-odds"` it is the log-odds. The variables are those named, or the twelve that matter most. The thin
+    line is the base rate, the share of all rows whose outcome is 1. The ticks at the bottom are percentiles of the
+    data.
 
-    >>> from tallbayes.splines.result import example_mars
+    >>> from tallbayes.splines.example import example_mars
     >>> [panel.get_title() for panel in effects(example_mars(), ["age", "urban"]).axes]
     ['age', 'urban']
     """
     _check(fit)
     ranked = [str(name) for name in fit.importance().index]
     names = ranked[:PANELS] if variables is None else list(variables)
-    found = [fit.effect(name) for name in names]
+    found = [fit.effect(name, scale=scale) for name in names]
+    base = _base_rate(fit) if scale == "probability" else None
     figure, panels = make_panels(names, width=2.7, height=2.1, most_columns=columns)
     for panel, name, each in zip(panels, names, found, strict=True):
         if panel is not panels[0]:
             panel.sharey(panels[0])
         place = panel.get_subplotspec()
         if place and place.is_first_col():
-            panel.set_ylabel("log-odds", fontsize=9)
+            panel.set_ylabel(scale, fontsize=9)
         else:
             panel.tick_params(labelleft=False)
         panel.margins(y=0.1)  # so that the ticks of the data stand below the bands
         rule(panel)
         _draw_effect(panel, each[name].values, each, ("posterior mean", "94% interval"))
+        if base is not None:
+            panel.axhline(base, color="0.45", linewidth=0.8, linestyle=LINES[2], zorder=1, label="base rate")
         if each.sizes[name] > FEW:
             _draw_rug(panel, fit.table["quantiles"].sel(variable=name).values[1:-1])
     # Those with lines first: in the legend the interval of a point would look like a line.
     panels.sort(key=lambda panel: len(panel.get_legend_handles_labels()[0]), reverse=True)
     finish(figure, panels, "\n".join(_left_out(len(ranked) - PANELS if variables is None else 0)))
+    if columns <= 2 and figure.legends:  # there is no room for one line
+        _move(figure, figure.legends[0], "outside upper center", 2)
     return figure
 
 
-def interaction(fit: MARSFit, first: str, second: str, columns: int = 2) -> Figure:
-    """Draw the log-odds as a function of two variables, averaged over the others.
+def interaction(fit: MARSFit, first: str, second: str, columns: int = 2, *, scale: str = "probability") -> Figure:
+    """Draw the probability as a function of two variables, averaged over the others.
 
     On the left is a map of its mean, on the right the effect of the first variable at three values of the second, which
     triangles mark in the map: its quantiles or, if it takes few values, some of these. In a single one of `columns`,
-    the map stands above it.
+    the map stands above it. Probabilities are there for the few pairs that stand together in most bases; with
+    `scale="log-odds"`, all pairs can be drawn.
 
-    >>> from tallbayes.splines.result import example_mars
+    >>> from tallbayes.splines.example import example_mars
     >>> figure = interaction(example_mars(), "age", "urban")
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
     ['0', '1']
     """
     _check(fit)
-    found = fit.effect(first, second)
+    found = fit.effect(first, second, scale=scale)
     x, y = found[first].values, found[second].values
     cuts = _cuts(fit, second, y)
-    at_cuts = fit.effect(first, second, grids=(x, list(cuts.values())))
-    figure = make_figure(9.6, 3.5) if columns > 1 else make_figure(5.6, 6.4)
+    if scale == "probability":
+        at_cuts = found.sel({second: list(cuts.values())}, method="nearest")  # which the grid has
+        found = found[["mean"]].interp({name: _even(found[name].values) for name in (first, second)})
+    else:
+        at_cuts = fit.effect(first, second, grids=(x, list(cuts.values())))
+    figure = make_figure(9.6, 3.5) if columns > 1 else make_figure(4.6, 6.8)
     left, right = figure.subplots(*((1, 2) if columns > 1 else (2, 1)))
-    clean(left, "posterior mean")
+    clean(left, f"{scale}: posterior mean")
     clean(right, "posterior mean and 94% interval")
-    _draw_map(figure, left, x, y, found["mean"].values.T)
+    _draw_map(figure, left, found)
     for i, (label, value) in enumerate(cuts.items()):
         shift = 0.16 * (i - (len(cuts) - 1) / 2)
         _draw_effect(right, x, at_cuts.isel({second: i}), (label, ""), i, shift)
         place = value if y.size > FEW else np.searchsorted(y, value)
         left.plot(1.02, place, "<", color=COLOURS[i], transform=left.get_yaxis_transform(), clip_on=False, zorder=4)
     left.set_ylabel(wrapped(second), fontsize=9, parse_math=False)
-    right.set_ylabel("log-odds", fontsize=9)
+    right.set_ylabel(scale, fontsize=9)
     rule(right)
     for panel in (left, right):
         panel.set_xlabel(wrapped(first), fontsize=9, parse_math=False)
         panel.locator_params(axis="x", nbins=5)
-    legend(figure, [right], title=second)
+    shown = legend(figure, [right], title=second)
+    if columns == 1:
+        _move(figure, shown, "outside lower center", 1)
     return figure
 
 
@@ -157,20 +182,20 @@ def _draw_rug(panel: Axes, places: Array) -> None:
     rug.set(color="0.4", markersize=6, markeredgewidth=0.5, label="percentiles of the data")
 
 
-def _draw_map(figure: Figure, panel: Axes, x: Array, y: Array, mean: Array) -> None:
-    """The mean (y, x) in colours, with contours unless a variable takes few values."""
+def _draw_map(figure: Figure, panel: Axes, found: xr.Dataset) -> None:
+    """The mean of two variables in colours, with contours unless a variable takes few values."""
+    (x, y), mean = (found[name].values for name in found["mean"].dims), found["mean"].values.T
     smooth = min(x.size, y.size) > FEW
     picture = panel.imshow(mean, extent=(*_ends(x), *_ends(y)), origin="lower", aspect="auto")
     picture.set_interpolation("bilinear" if smooth else "nearest")
     bar = figure.colorbar(picture, ax=panel)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8)
-    bar.ax.set_title("log-odds", fontsize=9, loc="left")
     low, high = float(mean.min()), float(mean.max())
     levels = [float(level) for level in bar.get_ticks() if low < level < high]
     if smooth and levels:
         light = low + 0.6 * (high - low)  # from here on the colours are so light that lines must be dark
-        colours = ["0.2" if level > light else "white" for level in levels]
+        colours = [DARK if level > light else LIGHT for level in levels]
         lines = panel.contour(x, y, mean, levels, colors=colours, linewidths=0.7, linestyles="-")
         panel.clabel(lines, fontsize=7)
     for axis, values, separate in ((panel.xaxis, x, panel.axvline), (panel.yaxis, y, panel.axhline)):
@@ -178,6 +203,18 @@ def _draw_map(figure: Figure, panel: Axes, x: Array, y: Array, mean: Array) -> N
             _name_values(axis, values)
             for i in range(1, values.size):
                 separate(i - 0.5, color="white", linewidth=1.5)
+
+
+def _even(values: Array) -> Array:
+    """As many values as a map has, evenly spaced; few stay as they are."""
+    return values if values.size <= FEW else np.linspace(values[0], values[-1], GRID)
+
+
+def _base_rate(fit: MARSFit) -> float | None:
+    """The share of all rows whose outcome is 1; None if the fit did not look at outcomes."""
+    if (found := fit._calibration) is None:
+        return None
+    return float((found.rows * found.observed).sum() / found.rows.sum())
 
 
 def _ends(values: Array) -> tuple[float, float]:
@@ -200,6 +237,22 @@ def _cuts(fit: MARSFit, name: str, values: Array) -> dict[str, float]:
         return {_number(values[i]): values[i] for i in some}
     quantiles = fit.table["quantiles"].sel(variable=name).values
     return {f"{_number(quantiles[cut])} ({cut}% quantile)": quantiles[cut] for cut in CUTS}
+
+
+def _move(figure: Figure, shown: Legend, place: Any, columns: int) -> None:
+    """The same legend elsewhere, in so many columns."""
+    title, labels = shown.get_title().get_text() or None, [text.get_text() for text in shown.get_texts()]
+    marks = [mark for mark in shown.legend_handles if mark is not None]
+    shown.remove()
+    style: dict[str, Any] = {"frameon": False, "fontsize": 9, "title_fontsize": 9}
+    moved = figure.legend(marks, labels, loc=place, ncols=columns, title=title, **style)
+    moved.get_title().set_parse_math(False)
+
+
+def _in_lines(name: str) -> str:
+    """A long name in short lines, broken where it has parts."""
+    parts = [name] if len(name) <= 24 else name.replace(":", ":\n").replace("[", "\n[").splitlines()
+    return "\n".join(wrapped(part, 24) for part in parts)
 
 
 def _left_out(count: int) -> list[str]:

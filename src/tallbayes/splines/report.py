@@ -1,49 +1,89 @@
-"""The section on splines in the report of a fit."""
+"""The sections on splines in the report of a fit: what matters, and what it does to the probability."""
 
 from __future__ import annotations
-
-from collections import Counter
-from itertools import combinations
 
 import numpy as np
 
 from tallbayes.results import page
 from tallbayes.results.report import COLUMNS, FORMATS
-from tallbayes.splines.basis import DEGREE, VARIABLE
-from tallbayes.splines.plots import effects, importance, interaction
-from tallbayes.splines.result import MARSFit
+from tallbayes.splines.basis import DEGREE, MOST, VARIABLE
+from tallbayes.splines.fit import MARSFit
+from tallbayes.splines.plots import PANELS, effects, importance, interaction
+from tallbayes.splines.probabilities import is_stored, stored_pairs
+
+OFTEN = 0.5  # share of draws in which two variables must stand together to be shown
 
 
-def spline_section(fit: MARSFit) -> str:
-    """How much variables matter, and what they do."""
+def spline_sections(fit: MARSFit) -> list[str]:
+    """How much variables matter, what they do, and what they do together."""
+    if not is_stored(fit.table):
+        return [_importance(fit), _effects(fit, "log-odds")]
+    return [_importance(fit), _effects(fit, "probability"), *_interactions(fit)]
+
+
+def _importance(fit: MARSFit) -> str:
     bases = fit.posterior["bases"].values
     table = fit.importance().rename(columns=COLUMNS | {"included": "share of draws"})
-    parts = [
+    return page.section(
+        "Variables that matter",
         page.text(
             f"Splines have {bases.min()} to {bases.max()} bases, {bases.mean():.1f} on average. The effect of a "
             "variable is the standard deviation of what it alone changes in the log-odds."
         ),
-        page.figure(importance(fit), "How much each variable matters."),
-        page.table(table, "variable", FORMATS),
         page.figure(
-            effects(fit),
-            "Log-odds as a function of each variable, averaged over the others, with 94% intervals.",
-            effects(fit, columns=2),
+            importance(fit),
+            "How much each variable matters, and the share of draws that include it.",
+            importance(fit, narrow=True),
         ),
-    ]
-    for first, second in _pairs(fit):
-        drawn = (interaction(fit, first, second, columns) for columns in (2, 1))
-        parts.append(page.figure(next(drawn), f"{first} and {second} together.", next(drawn)))
-    return page.section("Effects", *parts)
+        page.table(table, "variable", FORMATS),
+    )
 
 
-def _pairs(fit: MARSFit, most: int = 2) -> list[tuple[str, str]]:
-    """The pairs of variables that stand together in most bases."""
-    found: Counter[tuple[str, str]] = Counter()
-    kept, bases = fit.splines["basis"].values, fit.table["bases"].values
-    for number, times in zip(*np.unique(kept[kept >= 0], return_counts=True), strict=True):
-        degree = int(bases[number, DEGREE])
-        variables = sorted(bases[number, VARIABLE : VARIABLE + degree].astype(int))
-        for first, second in combinations(variables, 2):
-            found[fit.variables[first], fit.variables[second]] += int(times)
-    return [pair for pair, _ in found.most_common(most)]
+def _effects(fit: MARSFit, scale: str) -> str:
+    shown, each = min(PANELS, len(fit.variables)), "each variable"
+    if shown < len(fit.variables):
+        each = f"each of the {shown} variables that matter most"
+    base = (
+        " The dotted line is the base rate, the share of all rows whose outcome is 1." if scale == "probability" else ""
+    )
+    caption = f"{scale.capitalize()} as a function of {each}, averaged over the others, with 94% intervals.{base}"
+    said = {
+        "probability": "What would be the share of ones if a variable had the same value in all rows, and all others "
+        "stayed as they are? Where a curve is flat, the variable makes no difference.",
+        "log-odds": "This fit was saved by a version that stored no effects on the probability scale.",
+    }
+    drawn = (effects(fit, columns=columns, scale=scale) for columns in (4, 2))
+    return page.section("Effects of variables", page.text(said[scale]), page.figure(next(drawn), caption, next(drawn)))
+
+
+def _interactions(fit: MARSFit) -> list[str]:
+    pairs = stored_pairs(fit.table)
+    if not pairs:
+        return []
+    shares = [_share(fit, *pair) for pair in pairs]
+    parts = []
+    for (first, second), share in zip(pairs, shares, strict=True):
+        if share >= OFTEN:
+            caption = (
+                f"Probability as a function of {first} and {second}, which stand together in {share:.0%} of draws."
+            )
+            drawn = (interaction(fit, first, second, columns) for columns in (2, 1))
+            parts.append(page.figure(next(drawn), caption, next(drawn)))
+    said = (
+        "No two variables stand together in a basis in half of the draws: each does much the same whatever the others."
+    )
+    if parts:
+        said = (
+            "These variables stand together in bases of most draws: what one does depends on the other. Each line is "
+            "the effect of the first variable at one value of the second, which a triangle marks in the map."
+        )
+    return [page.section("Interactions", page.text(said), *parts)]
+
+
+def _share(fit: MARSFit, *pair: str) -> float:
+    """Of the draws in which two variables stand together in a basis."""
+    bases = fit._all[0].bases
+    there = np.arange(MOST) < bases[..., DEGREE, None]
+    variables = bases[..., VARIABLE : VARIABLE + MOST]
+    both = [((variables == fit.variables.index(name)) & there).any(2) for name in pair]
+    return float((both[0] & both[1]).any(1).mean())
