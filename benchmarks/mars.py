@@ -1,7 +1,7 @@
-"""Bayesian MARS: the paper's table, samplers beside plain reversible jump, growing rows, and predictions.
+"""Bayesian MARS: the paper's table, samplers beside plain reversible jump, growing rows, and defaults.
 
-`python -m benchmarks mars` runs all of it, `python -m benchmarks.mars paper` (or collapsed, cells, scaling, predictive)
-one of them, with options.
+`python -m benchmarks mars` runs all of it, `python -m benchmarks.mars paper` (or collapsed, growing, defaults, cells,
+scaling) one of them, with options. `benchmarks.peers.splines` holds predictions against those of others.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ from tallbayes.splines.reversible_jump_loop import SCALE
 from tallbayes.splines.sheet import Sheets
 from tallbayes.splines.warmup import AVERAGED
 
+LINES = 0.5  # the package's default
+SPLINE = "y ~ s(x1, x2, x3, x4)"
 POINTS = 50  # test rows whose log-odds are followed
 TUNING = 96  # draws that find the step of a random walk
 EVERY = 10  # how many draws lie between the places that make a reference
 
 CELLS = (*(tb.Cells(count) for count in (1_024, 2_048, 4_096, 8_192)), tb.Cells(pairs=1), tb.Cells(pairs=16_000))
 LENGTHS = (10, 30, 100, 300)
-FLIGHTS = "late ~ month + hour + distance + day_of_week + origin + carrier"
 BINS = 20  # of the calibration error
 
 
@@ -142,7 +143,7 @@ def cells(rows: int = 1_000_000, minutes: float = 3.0, grid_minutes: float = 0.5
 
 def collapsed(rows: int = 1_000_000, draws: int = 1_000, minutes: float = 2.0) -> None:
     """Coefficients integrated out, from nothing, and plain reversible jump from where its chains have been."""
-    model, test = simulated(rows)
+    model, test = simulated(rows, LINES)
     points = test[VARIABLES].to_numpy()[:POINTS].T
     loop.run(tb.Auto().kernel(model, 1), Request(2, CHAINS, seed=1, warmup=20, progress=False), Phases())  # compiles
     phases = Phases()
@@ -182,6 +183,54 @@ def collapsed(rows: int = 1_000_000, draws: int = 1_000, minutes: float = 2.0) -
     print("EDPM: effective draws per minute of sampling, median of the points; ratio: to the better of the plain ones")
 
 
+def growing(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000), draws: int = 100) -> None:
+    """What a draw of the default sampler takes against the number of rows."""
+    lines = {}
+    for size in rows:
+        model, test = simulated(size, LINES)
+        points = test[VARIABLES].to_numpy()[:POINTS].T
+        loop.run(
+            tb.Auto().kernel(model, 1), Request(2, CHAINS, seed=1, warmup=20, progress=False), Phases()
+        )  # compiles
+        phases = Phases()
+        run = loop.run(tb.Auto().kernel(model, 1, phases), Request(draws, CHAINS, seed=1, progress=False), phases)
+        kernel: Any = run.kernel
+        found = log_odds(model, run.theta, points)
+        lines[f"{size:,} rows"] = {
+            "set-up s": phases.seconds["surrogate"],
+            "warm-up s": phases.seconds["warmup"],
+            "ms a draw": step_ms(run),
+            "moves a draw": kernel.moves,
+            "stage 2": run.acceptance["stage 2"],
+            "median ESS a draw": np.median(ess(found)) / (CHAINS * draws),
+            "ms an effective draw": 1e3 * seconds(run) / np.median(ess(found)),
+            "largest R-hat": r_hat(found).max(),
+        }
+    show(f"Coefficients integrated out, {CHAINS} x {draws} draws; a draw is one chain's", pd.DataFrame(lines))
+
+
+def defaults(rows: tuple[int, ...] = (3_000, 60_000, 200_000, 1_000_000), seeds: tuple[int, ...] = (1, 2)) -> None:
+    """`tb.fit` as it is: seconds from data to result, and whether it has converged."""
+    how: dict[str, Any] = {"progress": False}
+    tb.fit(SPLINE, tb.datasets.simulate_mars(rows[0]), draws=4, warmup=20, seed=1, **how)  # compiles
+    lines = []
+    for size, seed in ((size, seed) for size in rows for seed in seeds):
+        data = tb.datasets.simulate_mars(size)
+        fit, spent = timed(lambda data=data, seed=seed: tb.fit(SPLINE, data, seed=seed, **how))
+        summary = fit.summary()
+        line = {"rows": size, "seed": seed, "seconds": spent, "draws a chain": fit.posterior.sizes["draw"]}
+        line |= {"least ESS": summary["ess_bulk"].min(), "median ESS": summary["ess_bulk"].median()}
+        lines.append(line | {"largest R-hat": summary["r_hat"].max(), "converged": str(fit.converged)})
+    classifier, spent = timed(_classify, rows[0])
+    show("Defaults, from data to result, loops compiled before", pd.DataFrame(lines), digits=4)
+    print(f"MARSClassifier().fit on {rows[0]:,} rows: {spent:.1f} s, converged: {classifier.fit_.converged}")
+
+
+def _classify(rows: int) -> Any:
+    data = tb.datasets.simulate_mars(rows)
+    return tb.MARSClassifier(random_state=1).fit(data[VARIABLES], data["y"])
+
+
 def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float = 10.0, warmup: int = 1_000) -> None:
     """Milliseconds a step, one chain's share, and microseconds a move against the number of rows."""
     steps, moves, setup = (dict[str, dict[str, float]]() for _ in range(3))
@@ -196,47 +245,6 @@ def scaling(rows: tuple[int, ...] = (10_000, 100_000, 1_000_000), seconds: float
     show("Milliseconds a step and chain: 20 moves, or a subchain of 100 on cells", pd.DataFrame(steps))
     show("Microseconds a move", pd.DataFrame(moves))
     show(f"Seconds of set-up: partition for all chains, reference of one chain from {AVERAGED}", pd.DataFrame(setup))
-
-
-def predictive(rows: int = 200_000, flights: int = 327_346, draws: int = 500, warmup: int = 1_000) -> None:
-    """Held-out probabilities beside those of scikit-learn: the simulation (training rows), and so many flights."""
-    predict("Simulation", FORMULA, tb.datasets.simulate_mars(rows * 5 // 4), draws, warmup)
-    predict("Flights", FLIGHTS, tb.datasets.load_flights().sample(flights, random_state=1), draws, warmup)
-
-
-def predict(title: str, formula: str, data: pd.DataFrame, draws: int, warmup: int) -> None:
-    """Fit four fifths of the rows, and score what is said of the others; same rows and columns for all."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    others: dict[str, Any] = {
-        "gradient boosting": HistGradientBoostingClassifier(random_state=1),
-        "forest": RandomForestClassifier(n_jobs=2, random_state=1),
-        "forest, leaves of 20": RandomForestClassifier(n_jobs=2, min_samples_leaf=20, random_state=1),
-        "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
-    }
-    order, size = np.random.default_rng(1).permutation(len(data)), len(data) * 4 // 5
-    train, test = data.iloc[order[:size]], data.iloc[order[size:]]
-    how: dict[str, Any] = {"chains": CHAINS, "seed": 1, "progress": False}
-    tb.sample(tb.MARS(formula, train), draws=4, warmup=40, **how)  # compile
-    mars, spent_on_it = timed(lambda: tb.sample(tb.MARS(formula, train), "auto", draws, warmup=warmup, **how))
-    chances, spent = {"MARS": mars.predict(test)["mean"].to_numpy()}, {"MARS": spent_on_it}
-    design = [j for j, name in enumerate(mars.formula.coefficients) if name != "Intercept"]
-    x, y = mars.formula.apply(train)[design].T, train[mars.formula.outcome].to_numpy()
-    x_test, y_test = mars.formula.apply(test)[design].T, test[mars.formula.outcome].to_numpy()
-    for name, other in others.items():
-        spent[name] = timed(other.fit, x, y)[1]
-        chances[name] = other.predict_proba(x_test)[:, 1]
-    if "probability" in test:
-        chances["the truth"] = test["probability"].to_numpy()
-    lines = {name: scores(y_test, chance) | {"fit s": spent.get(name, np.nan)} for name, chance in chances.items()}
-    for name in chances if "probability" in test else ():
-        lines[name]["RMSE"] = ((chances[name] - chances["the truth"]) ** 2).mean() ** 0.5
-    found = pd.DataFrame.from_dict(lines, orient="index")
-    show(f"{title}: {len(train):,} rows, {len(design)} columns; scored on {len(test):,} others", found, digits=5)
-    print(f"MARS: {CHAINS} x {draws:,} draws, ESS {ess(mars.draws).min():.0f}, R-hat {r_hat(mars.draws).max():.2f}")
 
 
 def scores(y: np.ndarray, chance: np.ndarray) -> dict[str, float]:
@@ -276,9 +284,9 @@ def warmed(rows: int, draws: int) -> tuple[tb.MARS, pd.DataFrame, ReversibleJump
     return model, test, kernel, run.theta[:, -1], run.theta.swapaxes(0, 1)[::EVERY]
 
 
-def simulated(rows: int) -> tuple[tb.MARS, pd.DataFrame]:
-    """The paper's model, and test rows."""
-    model = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows), max_interaction=3)
+def simulated(rows: int, lines: float = 0.0) -> tuple[tb.MARS, pd.DataFrame]:
+    """The paper's model, with some lines instead of hinges if so wished, and test rows."""
+    model = tb.MARS(FORMULA, tb.datasets.simulate_mars(rows), max_interaction=3, lines=lines)
     return model, tb.datasets.simulate_mars(TEST_ROWS, seed=1)
 
 
@@ -329,7 +337,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-PARTS: dict[str, Callable[..., None]] = {f.__name__: f for f in (paper, collapsed, cells, scaling, predictive)}
+PARTS: dict[str, Callable[..., None]] = {
+    part.__name__: part for part in (paper, collapsed, growing, defaults, cells, scaling)
+}
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ def frame():
     [
         ("y ~ s(x)", "y ~ x", {}),
         (" y~s( x , log(z, 2),`a,b`,knots = 9 )", "y ~ x + log(z, 2) + `a,b`", {"knots": 9}),
+        ("y ~ s(x, lines=0.25)", "y ~ x", {"lines": 0.25}),
         ("y ~ s(C(x, levels=['(', ')']))", "y ~ C(x, levels=['(', ')'])", {}),
         ("y ~ s(x + z, expected_bases=3.5)", "y ~ x + z", {"expected_bases": 3.5}),
     ],

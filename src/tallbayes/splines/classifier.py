@@ -38,7 +38,7 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         max_interaction: int = 2,
-        max_bases: int = 40,
+        max_bases: int = 100,
         reference: int = 2_000,
         method: str | Method = "auto",
         draws: int = 500,

@@ -85,7 +85,7 @@ class MARS:
         data: Any = None,
         *,
         max_interaction: int = 2,
-        max_bases: int = 40,
+        max_bases: int = 100,
         expected_bases: float | None = None,
         precision: tuple[float, float] = (0.5, 0.5),
         lines: float = 0.5,
