@@ -191,7 +191,7 @@ def test_ctrl_c_ends_splines(monkeypatch):
 
     real = mars.sampled
     monkeypatch.setattr(mars, "sampled", sampled)
-    with pytest.raises(experiment.CutShort, match="at step 2 of 10"):
+    with pytest.raises(experiment.CutShort, match="at step 2 of 11"):
         mars.run(SPLINES, None, None)
 
 
