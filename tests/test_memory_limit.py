@@ -28,7 +28,7 @@ def test_what_fits_runs():
     assert outcome.stdout == f"{50 * MEGABYTE}\n"
     assert 50 * MEGABYTE < outcome.private <= outcome.peak < 120 * MEGABYTE
     assert 0.2 < outcome.seconds < 20
-    assert 0 < outcome.cpu < outcome.seconds
+    assert outcome.cpu > 0
 
 
 def test_what_does_not_fit_is_ended():

@@ -12,6 +12,7 @@ rows on two cores, and 6.4 ms with kept columns.
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,16 +108,21 @@ class SplineTrack:
         self._arrays, self._count, self._bases, self._memory = arrays, count, bases, memory
         self._there: list[Array] = []  # where each chain was last asked for
         self._kept: list[Kept] = []  # of each chain
+        self._making = threading.Lock()
 
     def start(self, chains: int) -> SplineTrail:
         """Room for so many chains, each of which has to `enter`."""
-        arrays = self._arrays
-        if len(self._there) < chains:
-            self._there = [arrays.empty(arrays.size) for _ in range(chains)]
-            room = int(min(self._memory / (8 * arrays.size * chains), KEPT * self._bases))
-            room = room if arrays.room is None else 0  # on a disk they are not read faster than computed
-            self._kept = [Kept(room, arrays.size) for _ in range(chains)]
-        return SplineTrail([arrays.empty(arrays.size) for _ in range(chains)], np.zeros(chains))
+        return SplineTrail([self._arrays.empty(self._arrays.size) for _ in range(chains)], np.zeros(chains))
+
+    def _make_room(self, chains: int) -> None:
+        """For what is proposed to chains, which may go on from what was saved, and for columns of their bases."""
+        with self._making:
+            if len(self._kept) < chains:
+                arrays = self._arrays
+                self._there = [arrays.empty(arrays.size) for _ in range(chains)]
+                room = int(min(self._memory / (8 * arrays.size * chains), KEPT * self._bases))
+                room = room if arrays.room is None else 0  # on a disk they are not read faster than computed
+                self._kept = [Kept(room, arrays.size) for _ in range(chains)]
 
     def enter(self, trail: SplineTrail, chain: int, coefficients: Array, bases: Array) -> None:
         """A chain is at a place, whatever it was before: its linear predictor is computed anew."""
@@ -126,6 +132,7 @@ class SplineTrack:
 
     def at(self, trail: SplineTrail, chain: int, terms: Terms) -> float:
         """Log-likelihood of a chain that moves by some terms."""
+        self._make_room(len(trail.eta))
         constant, bases, growth = terms
         kept, slots, fresh = self._kept[chain], np.full(growth.size, -1), np.zeros(growth.size, bool)
         if _worth_keeping(bases):
