@@ -9,6 +9,7 @@ time, and nothing else. Of a form that it has never seen, the guide proposes not
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +94,14 @@ def _cumulative(chances: Array) -> Array:
     return found
 
 
+@cache
+def _kernels(count: int) -> Array:
+    """Where mass at a rank goes (to, from), of so many ranks; the same for all forms and rounds."""
+    away = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
+    each = (np.exp(-away / (width * count / 256)) for width in WIDTHS)
+    return np.asarray(sum(share * kernel / kernel.sum(0) for share, kernel in zip(SHARES, each, strict=True)))
+
+
 def _smoothed(knots: Array, seen: Array) -> Array:
     """Probabilities of the knots of a variable, equal for those that are the same."""
     first, last = np.searchsorted(knots, seen, "left"), np.searchsorted(knots, seen, "right")
@@ -101,13 +110,8 @@ def _smoothed(knots: Array, seen: Array) -> Array:
     np.add.at(histogram, first, 1 / (last - first))
     np.add.at(histogram, last, -1 / (last - first))
     histogram = np.cumsum(histogram)[:-1]
-    away, total = (
-        np.abs(np.subtract.outer(np.arange(count), np.arange(count))),
-        np.full(count, (1 - sum(SHARES)) / count),
-    )
-    for width, share in zip(WIDTHS, SHARES, strict=True):
-        kernel = np.exp(-away / (width * count / 256))
-        total += share * (kernel / kernel.sum(0) * histogram).sum(1) / histogram.sum()
+    flat = (1 - sum(SHARES)) / count
+    total = flat + (_kernels(count) * histogram).sum(1) / histogram.sum()
     _, same = np.unique(knots, return_inverse=True)
     even = np.bincount(same, total) / np.bincount(same)
     return np.asarray(even[same])
