@@ -11,6 +11,7 @@ import math
 import pickle
 from dataclasses import dataclass, replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import harness
@@ -45,6 +46,7 @@ from tallbayes.splines.guide import learn_guide
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.places import copy_place, theta_of
 from tallbayes.splines.quadratic import along
+from tallbayes.splines.reference import without_stragglers
 from tallbayes.splines.reversible_jump import ReversibleJumpKernel
 
 CHAINS, STEPS = 800, 4
@@ -294,14 +296,14 @@ def _hinges(basis: np.ndarray) -> Any:
 
 def _all_bases(model: MARS) -> dict[Any, tuple[np.ndarray, float]]:
     """Every basis of a model by its hinges, with its density under the prior, besides a constant."""
-    x, knots, most, fewest, lines, centres = model.reference
+    x, knots, most, fewest, lines = model.reference
     found: dict[Any, tuple[np.ndarray, float]] = {}
     for degree in range(1, most + 1):
         for some in itertools.permutations(range(len(x)), degree):
-            choices = [[(0.0, centres[v], lines[v])] for v in some]
-            for choice, v in zip(choices, some, strict=True):
-                bent = (1 - lines[v]) / (2 * knots.shape[1])
-                choice += [(sign, knot, bent) for sign in (-1.0, 1.0) for knot in knots[v]]
+            choices = []
+            for v in some:
+                forms = (0.0, lines[v]), (-1.0, (1 - lines[v]) / 2), (1.0, (1 - lines[v]) / 2)
+                choices.append([(sign, knot, chance / knots.shape[1]) for sign, chance in forms for knot in knots[v]])
             for chosen in itertools.product(*choices):
                 basis, column, density = np.zeros(WIDTH), np.ones(x.shape[1]), 1 / (most * math.perm(len(x), degree))
                 basis[DEGREE] = degree
@@ -319,7 +321,7 @@ def _all_bases(model: MARS) -> dict[Any, tuple[np.ndarray, float]]:
 
 @cache
 def few_bases(variables: int) -> FewBases:
-    """One variable with five knots and two bases, or two variables with two knots and one basis of up to two hinges."""
+    """One variable with five knots and two bases, or two variables with two knots and a basis of up to two factors."""
     return FewBases.of(1, 5, 2, 1.0) if variables == 1 else FewBases.of(2, 2, 1, 0.3)
 
 
@@ -348,7 +350,7 @@ def test_moves_with_a_slope_that_is_off_are_noticed(kind):
     few = few_bases(1)
     assert apart(few.target(), few.target(share=0.0)) > 0.1
     kernel = with_first_order(with_law(few.kernel, moves=ONLY[kind]), 0.0)
-    assert asymmetry(few.pairs(kernel, 10_000, 1)) < FALSE_ALARM
+    assert asymmetry(few.pairs(kernel, 20_000, 1)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("variables", [1, 2])
@@ -359,7 +361,7 @@ def test_births_and_deaths_with_a_wrong_ratio_are_noticed(variables):
         tilted = {"moves": only(*kinds), "log_k": 0.5 * np.arange(few.kernel.model.most + 1.0)}
         for changes in (tilted, {"moves": only(*kinds, share=0.62)}):
             kernel = with_law(few.kernel, **changes)
-            assert asymmetry(few.pairs(kernel, 10_000, 1)) < FALSE_ALARM
+            assert asymmetry(few.pairs(kernel, 10_000 if BIRTH in kinds else 20_000, 1)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("variables", [1, 2])
@@ -372,7 +374,7 @@ def test_a_guide_that_is_not_what_it_says_or_draws_again_would_be_noticed(variab
         known = getattr(guide, part)
         other = guide._replace(**{part: known + 0.8 * np.sin(9.0 * np.arange(known.size)).reshape(known.shape)})
         kernel = with_law(few.kernel, moves=ONLY[kind], guide=other)
-        assert asymmetry(few.pairs(kernel, 10_000, 1)) < FALSE_ALARM
+        assert asymmetry(few.pairs(kernel, 20_000, 1)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", [0, 2])
@@ -519,7 +521,7 @@ def _broken(how: str, kernel: CollapsedKernel) -> CollapsedKernel:
     return replace(kernel, decided=False) if how == "nobody decides" else with_law(kernel, log_k=0.6 * np.arange(4))
 
 
-@pytest.mark.parametrize(("how", "steps"), [("another quadratic", 2), ("nobody decides", 4), ("wrong prior", 10)])
+@pytest.mark.parametrize(("how", "steps"), [("another quadratic", 4), ("nobody decides", 4), ("wrong prior", 10)])
 def test_a_second_stage_or_a_prior_that_errs_is_noticed(how, steps):
     kernel = small.collapsed_kernel(small.tiny_model())
     # What the broken kernel has as its target, over what it should have, on draws from the posterior.
@@ -569,6 +571,38 @@ def test_the_reference_is_found_where_outcomes_are_rare():
     draws = kernel.advance(state, 40, rng)[1]
     assert np.isfinite(draws.theta).all()
     assert draws.accepted.mean() > 0.3
+
+
+def test_heights_are_those_of_the_posterior_of_bases():
+    """On few bases, where all states and their probabilities are known."""
+    few = few_bases(2)
+    place = Place.empty(few.kernel.model.most, few.kernel.quadratic.weights.size)
+    theta = []
+    for state in few.states:
+        place.head[:], place.bases[:] = (len(state), PRECISION), 0.0
+        place.bases[: len(state)] = few.bases[list(state)]
+        theta.append(theta_of(place))
+    density, probability = few.kernel.heights(np.array(theta))
+    truth = np.log(few.target()) - [np.log(_orders(state)) for state in few.states]
+    # The prior is that of bases before some are turned down, of which a share is admissible, and of lists of them.
+    truth += [len(state) * np.log(few.admissible) for state in few.states]
+    np.testing.assert_allclose(probability - probability[0], truth - truth[0], atol=1e-8)
+    prior = [np.log(few.density[list(state)] * few.admissible).sum() for state in few.states]
+    np.testing.assert_allclose(probability - density, prior, atol=1e-8)
+
+
+def test_a_chain_that_lags_behind_goes_on_from_where_the_best_one_is():
+    """If it is far below by either measure; one that is below by one of them only may just have more room."""
+    kernel, rng = small.collapsed_kernel(small.larger_model()), Streams.spawn(1, 3)
+    state = kernel.start(rng)
+    theta = state.theta + np.arange(3.0)[:, None] * (np.arange(state.theta.shape[1]) == 2)  # intercepts tell them apart
+
+    def heights(rows: Any) -> Any:
+        return np.array([[100.0, 85.0, 85.0], [50.0, 35.0, 45.0]])
+
+    seen = SimpleNamespace(heights=heights, enter=lambda state: state)
+    found: Any = without_stragglers(seen, state._replace(theta=theta), theta[None])  # type: ignore[arg-type]
+    assert found.theta[:, 2].tolist() == theta[[0, 0, 2], 2].tolist()
 
 
 # --- what does not change the draws, and what passes the door ---

@@ -86,10 +86,9 @@ def prior_with_numpy(reference: Reference, count: int) -> np.ndarray:
             variable = int(basis[VARIABLE + j])
             if variable == d - 1:
                 basis[KNOT + j] = -0.5  # the more frequent of its two values
-            elif rng.random() < 0.3:
-                basis[KNOT + j] = reference.x[variable].mean()
             else:
-                basis[SIGN + j], basis[KNOT + j] = rng.choice([-1.0, 1.0]), rng.choice(reference.x[variable])
+                basis[KNOT + j] = rng.choice(reference.x[variable])
+                basis[SIGN + j] = 0.0 if rng.random() < 0.3 else rng.choice([-1.0, 1.0])
         basis[SD] = 1.0
         column = column_of(basis, reference.x)
         alone = degree == 1 and basis[SIGN] == 0

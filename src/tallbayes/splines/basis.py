@@ -1,16 +1,17 @@
 """Bases of multivariate adaptive regression splines: products of hinges and lines, and how they are drawn.
 
-A factor of a basis is a hinge [s (x_v - t)]+ with a sign s and a knot t, or a line x_v - c (its sign is 0). Without
+A factor of a basis is a hinge [s (x_v - t)]+ with a sign s and a knot t, or a line x_v - t (its sign is 0). Without
 lines, what is straight would have to be made of hinges with knots at either end, in many ways that are nearly the
 same: chains then take very long to go from one way to another. A variable of two values is always a line, which is zero
-for the more frequent one; any other is a line with a given probability, and its c is the mean.
+for the more frequent one, and any other is a line with a given probability. In a product it matters where a line is
+zero, so it has a knot like a hinge: were that always the mean, many products would need further bases beside them.
 
 A basis is a row of numbers, so that compiled code and draws can hold it: its degree J, then the variables, signs and
 knots of up to three factors, then the mean and the sd by which its column is standardised. The last two are those of
 the column on the reference rows, which are fixed before sampling, and so follow from the rest.
 
-The prior draws J uniformly from 1 to the largest degree, J different variables, whether each is a line, and of hinges
-signs and knots, each of which is one of so many evenly spaced quantiles of its variable; all of it again until enough
+The prior draws J uniformly from 1 to the largest degree, J different variables, whether each is a line, the signs of
+hinges, and knots, each of which is one of so many evenly spaced quantiles of its variable; all of it again until enough
 reference rows are not zero. (A single line needs no more than two different values.) Bases are proposed from this very
 law, so that its density cancels wherever they are.
 """
@@ -48,15 +49,16 @@ class Reference(NamedTuple):
     degree: int  # the largest
     fewest: int  # rows that must not be zero
     lines: Array  # (d,) probability that a variable is a line, not a hinge
-    centres: Array  # (d,) where its line is zero
 
     @classmethod
     def of(cls, x: Array, count: int, degree: int, fewest: int, lines: float) -> Reference:
         """Knots are quantiles of the rows x (d, n); a variable of two values is always a line."""
         two = [np.unique(own).size <= 2 for own in x]
-        common = [_most_frequent(own) if few else own.mean() for own, few in zip(x, two, strict=True)]
-        share = np.where(two, 1.0 if lines > 0 else 0.0, lines)
-        return cls(x, quantiles(x, count), degree, fewest, share, np.array(common))
+        knots = quantiles(x, count)
+        for own, line, few in zip(x, knots, two, strict=True):
+            if few and lines > 0:
+                line[:] = _most_frequent(own)
+        return cls(x, knots, degree, fewest, np.where(two, 1.0 if lines > 0 else 0.0, lines))
 
 
 class Splines(NamedTuple):
@@ -105,6 +107,22 @@ def _most_frequent(values: Array) -> float:
     return float(different[counts.argmax()])
 
 
+def log_prior(reference: Reference, basis: Array) -> float:
+    """Log prior probability of a basis, before those with too many zeros are turned down.
+
+    >>> x = np.arange(4.0)[None]
+    >>> round(math.exp(-log_prior(Reference.of(x, 4, 1, 1, lines=0.5), np.array([1.0, 0, 0, 0, -1.0, 0, 0, 2.0]))))
+    16
+    """
+    degree, total = int(basis[DEGREE]), 0.0
+    for j in range(degree):
+        variable = int(basis[VARIABLE + j])
+        line = float(reference.lines[variable])
+        same = float((reference.knots[variable] == basis[KNOT + j]).mean())
+        total += math.log(same * (line if basis[SIGN + j] == 0 else (1 - line) / 2))
+    return total - math.log(reference.degree * math.comb(len(reference.knots), degree))
+
+
 def mean_spline(arrays: Arrays, splines: Splines) -> Array:
     """The mean of some splines on each row."""
     eta = arrays.empty(1, arrays.size)
@@ -112,7 +130,7 @@ def mean_spline(arrays: Arrays, splines: Splines) -> Array:
     return np.asarray(eta[0])
 
 
-REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER, COLUMN, COLUMN)
+REFERENCE = struct(Reference, MATRIX, MATRIX, INTEGER, INTEGER, COLUMN)
 COLUMNS = Table()
 
 
@@ -242,12 +260,12 @@ def _draw_hinge(table, reference, rng, basis, j, others):
 
 @BASES.entry(NOTHING, REFERENCE, GENERATOR, COLUMN, INTEGER)
 def _bend(table, reference, rng, basis, j):
-    """Whether the j-th factor is a line, and else its sign and its knot, from the prior."""
+    """Whether the j-th factor is a line, and if not its sign, and its knot, from the prior."""
     variable, count = int(basis[VARIABLE + j]), reference.knots.shape[1]
     if uniform(table, rng) < reference.lines[variable]:
-        basis[SIGN + j], basis[KNOT + j] = 0.0, reference.centres[variable]
-        return
-    basis[SIGN + j] = 1.0 if uniform(table, rng) < 0.5 else -1.0
+        basis[SIGN + j] = 0.0
+    else:
+        basis[SIGN + j] = 1.0 if uniform(table, rng) < 0.5 else -1.0
     basis[KNOT + j] = reference.knots[variable, int(count * uniform(table, rng))]
 
 
@@ -267,7 +285,7 @@ def try_basis(table, reference, rng, basis, buffer):
 def vary_basis(table, reference, rng, basis, buffer):
     """Change a factor, add one or drop one; returns whether that is possible and admissible.
 
-    A factor is drawn anew, or all of it but its variable; or a hinge's knot steps, or its sign turns, where its knot
+    A factor is drawn anew, or all of it but its variable; or its knot steps, or a hinge's sign turns, where its knot
     is or with the knot at the opposite rank. Each is as probable as its reverse under the prior. A step begins at any
     of the places where the knot stands, just as the prior gives it so many chances. To add a factor, one of d - J
     variables is drawn and what the prior has for it; to drop it, one of J + 1 factors; and that is by how much the
@@ -276,7 +294,7 @@ def vary_basis(table, reference, rng, basis, buffer):
     count, degree, how = reference.knots.shape[1], int(basis[DEGREE]), uniform(table, rng)
     j = int(degree * uniform(table, rng))
     if how < STEP or BEND <= how < MIRROR:
-        if basis[SIGN + j] == 0.0:
+        if how >= BEND and basis[SIGN + j] == 0.0:
             return False
         values, knot = reference.knots[int(basis[VARIABLE + j])], basis[KNOT + j]
         low = count_below(values, count, knot)

@@ -40,6 +40,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.rows import threads
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams, second_log_ratio
 from tallbayes.sampling.request import COSTLY
+from tallbayes.splines.basis import log_prior
 from tallbayes.splines.collapsed_loop import KINDS, LOOKING, Law, Place, Room, enter, explore, nudge
 from tallbayes.splines.model import MARS
 from tallbayes.splines.places import copy_place, live, theta_of, write_theta
@@ -50,7 +51,7 @@ from tallbayes.splines.track import SplineTrack, SplineTrail, Terms
 Array = NDArray[np.float64]
 
 REFRESH = 500  # steps after which kept linear predictors are computed anew
-WARMUP = 240  # steps
+WARMUP = 400  # steps
 NUDGE = 0.3  # by how much of their own spread coefficients are nudged
 FEWEST = 0.05  # share of subchains that all rows should accept in the end of warm-up
 
@@ -130,6 +131,21 @@ class CollapsedKernel:
 
     def _room(self) -> Room:
         return Room.empty(self.model.most, self.quadratic.weights.size, self.law.reference.x.shape[1])
+
+    def heights(self, theta: Array) -> Array:
+        """How high the posterior is at places (chains, width), coefficients integrated out, by two measures.
+
+        First as a density with respect to the prior of bases, then as a probability of these very bases. To compare
+        places, the first would be fair if bases could be anything and do as well, the second if nothing else would.
+        """
+        place, room, law, found = self._place(), self._room(), self.law, np.empty((2, len(theta)))
+        for chain, one in enumerate(theta):
+            self._put(one, place, room)
+            k, precision = int(place.head[0]), float(place.head[1])
+            prior = law.log_k[k] + (law.shape - 1) * np.log(precision) - law.rate * precision
+            found[:, chain] = place.values[0] + prior
+            found[1, chain] += sum(log_prior(law.reference, basis) for basis in place.bases[:k])
+        return found
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """Move every chain, each in a thread of its own; or if they are few, all threads look at the rows of one."""

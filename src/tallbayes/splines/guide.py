@@ -82,8 +82,7 @@ def learn_guide(reference: Reference, bases: Array) -> Guide:
         prior = math.prod(kinds) / (reference.degree * math.comb(d, live.size))
         gain[f] = math.log(chance[f] / prior)
         for j, hinge in enumerate(live):
-            if hinge % 3 != 1:
-                tables[f * MOST + j] = _smoothed(reference.knots[hinge // 3], at[which == f, j])
+            tables[f * MOST + j] = _smoothed(reference.knots[hinge // 3], at[which == f, j])
     return Guide(number, forms, _cumulative(chance), gain, _cumulative(tables), np.log(tables * count))
 
 
@@ -130,8 +129,6 @@ def log_gain(reference, guide, basis):
         return -np.inf
     total = guide.gain[form]
     for j in range(degree):
-        if basis[SIGN + j] == 0.0:
-            continue
         at = count_below(reference.knots[int(basis[VARIABLE + j])], count, basis[KNOT + j])
         total += guide.knot_gain[form * MOST + _rank(basis, degree, j), at]
     return total
@@ -157,10 +154,8 @@ def try_guided(table, reference, guide, rng, basis, buffer):
         hinge = int(guide.forms[form, degree])
         variable = hinge // 3
         basis[VARIABLE + degree], basis[SIGN + degree] = variable, hinge - 3 * variable - 1
-        basis[KNOT + degree] = reference.centres[variable]
-        if basis[SIGN + degree] != 0.0:
-            at = count_below(guide.knots_below[form * MOST + degree], count, uniform(table, rng))
-            basis[KNOT + degree] = reference.knots[variable, at]
+        at = count_below(guide.knots_below[form * MOST + degree], count, uniform(table, rng))
+        basis[KNOT + degree] = reference.knots[variable, at]
         degree += 1
     basis[DEGREE] = degree
     return admit(table, reference, basis, buffer)

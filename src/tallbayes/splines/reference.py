@@ -7,6 +7,10 @@ raised to a small power, as if there were few rows, and the power grows until it
 go too far, all the more where outcomes are rare: then the next reference is half way to that mean, or a quarter, where
 the likelihood is largest. Some rounds later the reference has settled, and then it stays: nothing of it changes
 while draws are kept.
+
+On the way a chain may get caught by bases that do nearly as well as others, but are more. Where chains are at power
+one, each of them is compared with the others: if it is far below one of them, however wide the posterior is where it
+is, it goes on from there.
 """
 
 from __future__ import annotations
@@ -28,10 +32,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-FIRST, GROWTH = 1_000, 4  # rows that the first likelihood is worth, and by how much the next is worth more
-RISING = 0.3  # share of the warm-up until the power is one
+FIRST, GROWTH = 1_000, 2  # rows that the first likelihood is worth, and by how much the next is worth more
+RISING = 0.5  # share of the warm-up until the power is one
 SETTLING, SETTLED = 6, 0.8  # references at power one, and the share of the warm-up after which the last stays
 AVERAGED = 16  # splines that make a reference
+COMPARED, BEHIND = 8, 10.0  # places of a chain that are looked at, and by how much it must be below another one
 HALVINGS = 10  # of a step that goes too far
 
 
@@ -57,12 +62,28 @@ def find_reference(
         state, seen = advance(free, free.enter(state), steps)
         if steps:
             been = seen.theta[len(seen.theta) // 2 :]
+            if power == 1.0:
+                state = without_stragglers(free, state, been)
             free = replace(free, law=free.law._replace(guide=guided_by(kernel.model, been)))
     quadratic = free.expansion.around(next_reference(free, eta, been))
     final = replace(free, quadratic=quadratic, power=1.0, decided=True)
     last = draws - int(SETTLED * draws)
     state, seen = advance(replace(final, nudges=0.0), final.enter(state), last)
     return final, state, float(seen.accepted.mean()) if last else math.nan
+
+
+def without_stragglers(kernel: CollapsedKernel, state: State, been: Array) -> State:
+    """Chains go on from where the best one is if they are far below it, judged by where they have `been`.
+
+    That is (places, chains, width).
+    """
+    chosen = been[np.linspace(0, len(been) - 1, min(COMPARED, len(been))).round().astype(int)]
+    heights = np.mean([kernel.heights(theta) for theta in chosen], axis=0)
+    best = int(heights.sum(0).argmax())
+    behind = (heights < heights[:, [best]] - BEHIND).all(0)
+    if not behind.any():
+        return state
+    return kernel.enter(state._replace(theta=np.where(behind[:, None], state.theta[best], state.theta)))
 
 
 def guided_by(model: MARS, been: Array) -> Guide:
