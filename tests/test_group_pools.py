@@ -260,8 +260,8 @@ KERNELS: dict[str, dict[str, Any]] = {
     "small balls, some of each": {"threshold": 0.3, "radius": 1.2},
     "low limit": {"limit": 0.5},
 }
-CHAINS, STEPS = 1_000, 6
-FEWER = 700  # chains where all rows of groups are fetched: what is broken there has p-values below 1e-9
+CHAINS, STEPS = 600, 6
+FEWER = 400  # chains where all rows of groups are fetched: what is broken there has p-values below 1e-9
 long = pytest.mark.long
 # Those that between them have every kind of decision: on drawn rows, on rows always evaluated, on all that are fetched.
 EVERY_RUN = ("all thinned", "default", "small balls, some of each")

@@ -24,7 +24,7 @@ from tallbayes.sampling import metropolis, thinned_setup, two_stage
 from tallbayes.sampling.kernel import Streams
 from tallbayes.sampling.setup import RegressionSetup
 
-COLUMNS, ROWS, CHAINS = TRIANGLE + 2, 1_501, 800
+COLUMNS, ROWS, CHAINS = TRIANGLE + 2, 1_501, 500
 NOTICED = 1_600  # chains: broken kernels have p-values below 1e-8
 KINDS = {"thinned": 20, "all rows thinned": 10, "two-stage": 10, "corrected": 5, "mh": 60, "one-at-a-time": 5}
 

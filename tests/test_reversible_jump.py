@@ -30,7 +30,8 @@ from tallbayes.splines.reversible_jump import ReversibleJumpKernel, _on
 from tallbayes.splines.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
 from tallbayes.splines.sheet import Sheet, Sheets
 
-CHAINS, STEPS = 800, 4
+CHAINS, STEPS = 500, 4
+NOTICED = 1_200  # chains for mistakes that take many to be seen
 FAST = ("plain", "plain-joint", "subsample", "cells")
 KINDS = [how if how in FAST else pytest.param(how, marks=pytest.mark.long) for how in small.KINDS]
 ONLY_COEFFICIENTS = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
@@ -246,7 +247,7 @@ class _ForgetsTheSurrogate(ReversibleJumpKernel):
 def test_a_second_stage_that_errs_is_noticed(broken, how):
     sound = small.kernel_for(small.tiny_model(), how)
     kernel = broken(sound.model, sound.law, sound.surrogate, sound.track, sound.subchain)
-    assert small.departure(kernel, 3 * STEPS, 2 * CHAINS, 2) < FALSE_ALARM
+    assert small.departure(kernel, 3 * STEPS, NOTICED, 2) < FALSE_ALARM
 
 
 # --- a fixed structure, by quadrature ---
