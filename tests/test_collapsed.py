@@ -275,11 +275,12 @@ class FewBases:
         index = {state: i for i, state in enumerate(self.states)}
         number = {_hinges(basis): i for i, basis in enumerate(self.bases)}
         places = [_place(kernel, self.bases[list(one)])[0] for one in self.states]
-        there, room = Place.empty(kernel.model.most, kernel.quadratic.weights.size), kernel._room()
+        there = Place.empty(kernel.model.most, kernel.quadratic.weights.size)
+        common = there, kernel._room(), rng, tally
         counts = np.zeros((len(self.states),) * 2, int)
         for state, times in enumerate(rng.multinomial(size, self.target())):
             reached = np.empty(times), np.empty((times, *there.bases.shape))
-            single_moves(COLLAPSED.addresses, kernel.quadratic, kernel.law, places[state], there, room, rng, tally, *reached)
+            single_moves(COLLAPSED.addresses, kernel.quadratic, kernel.law, places[state], *common, *reached)
             for k, bases in zip(*reached, strict=True):
                 now = sorted(number[_hinges(basis)] for basis in bases[: int(k)])
                 counts[state, index[tuple(now)]] += 1
