@@ -83,7 +83,7 @@ def test_linear_predictors_of_the_rows_that_are_off_are_noticed(monkeypatch):
     monkeypatch.setattr(Lots, "over", lambda self, arrays, params: right(self, off(arrays), params))
     monkeypatch.setattr(RemainderBounds, "excess", lambda *arguments: 0.0)
     kernel = kernel_of("all rows thinned")
-    assert problem("bernoulli")[0].departure(kernel, KINDS["all rows thinned"], CHAINS, 7) < FALSE_ALARM
+    assert problem("bernoulli")[0].departure(kernel, KINDS["all rows thinned"], 800, 7) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("p", [TRIANGLE, 31])

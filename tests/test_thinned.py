@@ -303,7 +303,7 @@ def test_chains_started_in_the_posterior_stay_there(kind, limit):
 
 # All rows thinned are held against quadrature below for the others; where all those of cloglog are, it takes long.
 ALL_THINNED = ("student-t prior", "weighted")
-SOME_THINNED = ("logit", "cloglog", "poisson", "weighted")
+SOME_THINNED = ("cloglog", "poisson")  # one loop runs for all: others in the long run
 
 
 @pytest.mark.parametrize(
