@@ -1,6 +1,7 @@
 """What must hold before anything imports numba, for the tests and for the examples in the sources alike."""
 
 import ast
+import gc
 import hashlib
 import importlib.util
 import os
@@ -46,7 +47,8 @@ os.environ["TALLBAYES_THREADS"] = "1"
 # The threads of NumPy's matrix products wait for work by spinning, each on a core that another worker needs.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Numba does not see that a callee in another file has changed and would go on using the compiled caller.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(HERE / ".numba_cache" / compiled_hash()))
+if "NUMBA_CACHE_DIR" not in os.environ:  # workers have it from the process that starts them
+    os.environ["NUMBA_CACHE_DIR"] = str(HERE / ".numba_cache" / compiled_hash())
 os.environ["MPLBACKEND"] = "Agg"
 
 
@@ -63,6 +65,13 @@ def pytest_configure(config) -> None:
         for kind, job in zip(kinds, jobs, strict=True):
             assert job.wait() == 0, f"python tests/warm.py {kind} failed"
     (folder / "warm").touch()
+
+
+def pytest_collection_finish(session) -> None:
+    """What is imported by now stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)

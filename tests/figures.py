@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-from matplotlib.text import Text
 
 from tallbayes.results import page
 
@@ -11,13 +10,22 @@ from tallbayes.results import page
 def _parts(figure):
     """What is on a figure: words, and where lines and marks are."""
     for axes in figure.axes:
-        for text in axes.findobj(Text):
-            yield text.get_text().encode()
+        for text in _words(axes):
+            yield text.encode()
         for line in axes.lines:
             yield _places(line.get_xydata())
         for marks in axes.collections:
             yield _places(marks.get_offsets())
             yield from (_places(path.vertices) for path in marks.get_paths())
+
+
+def _words(axes):
+    """All words but the numbers of ticks, which are not there before a figure is drawn."""
+    yield from (text.get_text() for text in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts))
+    for axis in (axes.xaxis, axes.yaxis):
+        yield from map(str, getattr(axis.get_major_formatter(), "seq", ()))
+    for legend in filter(None, [axes.get_legend(), *axes.figure.legends]):
+        yield from (text.get_text() for text in legend.get_texts())
 
 
 def _places(found):

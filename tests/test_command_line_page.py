@@ -1,42 +1,24 @@
 """Every command on the documentation's page about the command line, typed in order."""
 
 import json
-import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
-from click.testing import CliRunner
+from command import type_in
 from figures import sketched
 
 from tallbayes.cli import main
+from tallbayes.results import report
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "command-line.md"
-BIN = Path(sys.executable).parent
-SHELL = re.compile(r"[|<>]")
-INTO_A_FILE = re.compile(r"([^|<>]*) > (\S+)")
-
-
-def type_in(line):
-    """Run a line: here if it is one command, be it into a file; in a shell if that has more to do."""
-    if into := INTO_A_FILE.fullmatch(line.split(" ||")[0]):
-        code, said = type_in(into[1])
-        Path(into[2]).write_text(said, "utf-8")
-        return code, ""
-    if not SHELL.search(re.sub('"[^"]*"', "", line)):
-        done = CliRunner().invoke(main, shlex.split(line)[1:])
-        return done.exit_code, done.stdout
-    surroundings = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    found = subprocess.run(line, shell=True, env=surroundings, capture_output=True, text=True, timeout=300)
-    return found.returncode, found.stdout
 
 
 def test_all_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sketched(monkeypatch)
+    monkeypatch.setattr(report, "MOST_PANELS", 1)
+    monkeypatch.setattr(report, "MOST_TRACES", 1)
     text = PAGE.read_text("utf-8")
     lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     said = {}

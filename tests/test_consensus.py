@@ -196,7 +196,7 @@ def test_one_shard_with_groups_is_the_plain_run():
     np.testing.assert_array_equal(one.draws, plain.draws)
 
 
-@pytest.mark.parametrize("inner", ["mh", "two-stage", "auto"])
+@pytest.mark.parametrize("inner", ["mh", pytest.param("two-stage", marks=pytest.mark.long), "auto"])
 def test_workers_do_not_change_the_draws(inner):
     data = simulated(6_000)
     made = tb.TwoStage(tb.CaseControl(100)) if inner == "two-stage" else inner
@@ -427,7 +427,13 @@ def test_few_groups_are_refused_with_advice():
 FAMILIES = {"probit": tb.Bernoulli("probit"), "cloglog": tb.Bernoulli("cloglog"), "poisson": tb.Poisson()}
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=name, marks=() if name == "poisson" else pytest.mark.long)
+        for name, family in FAMILIES.items()
+    ],
+)
 def test_shards_of_every_family_agree_with_an_exact_method(family):
     """Off by less than a quarter of an sd: more than Monte Carlo errors, and far less than what is known."""
     rng = np.random.default_rng(1)

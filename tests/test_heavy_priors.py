@@ -85,10 +85,11 @@ def kernel_of(model: GLM, seed: int = 1) -> Any:
     return expand(model, harness.mode_of(model), np.random.default_rng(seed)).kernel
 
 
-# Problems with the longest tails, but for one seen in a mirror, and every other prior with the plainest problem.
+# Problems with the longest tails, but for one seen in a mirror, and another prior with the plainest problem.
 MIRRORED, PLAIN = "a level without others", "a level without events"
+EVERY_RUN = [(name, 1.0) for name in LEVELS if name != MIRRORED] + [(PLAIN, 4.0)]
 CASES = [
-    pytest.param(name, df, marks=() if name == PLAIN or (df == 1.0 and name != MIRRORED) else pytest.mark.long)
+    pytest.param(name, df, marks=() if (name, df) in EVERY_RUN else pytest.mark.long)
     for name in LEVELS
     for df in (1.0, 2.0, 4.0)
 ]
@@ -341,7 +342,7 @@ def test_a_stretch_without_its_jacobian_leaves_the_posterior(monkeypatch):
     kernel.start(Streams.spawn(1, 2))  # what that needs is compiled before parts of it are not
     interpret(monkeypatch, passes, shape, thinned_loop, stretch=forgetful)
     monkeypatch.setattr(thinned, "advance", interpreted)
-    assert harness.departure(kernel, 12, 2_000, seed=13) < harness.FALSE_ALARM
+    assert harness.departure(kernel, 12, 500, seed=13) < harness.FALSE_ALARM
 
 
 def test_the_ratio_of_a_stretch():
@@ -400,7 +401,7 @@ def test_tails_that_are_not_flat_for_ever_are_reached_too():
     model = faint_column()
     kernel = kernel_of(model)
     assert kernel.mode.flat == 0
-    a, b = np.linspace(-1.6, 0.0, 41), far_apart(-1e5, 1e5, 1001)
+    a, b = np.linspace(-1.6, 0.0, 27), far_apart(-1e5, 1e5, 1001)
     logs = stats.t.logpdf(a, 1)[:, None] + stats.t.logpdf(b, 1) + np.log(np.gradient(b))
     for value, outcome in zip(model.rows.arrays.x[1], model.rows.arrays.y, strict=True):
         eta = a[:, None] + b * value
@@ -523,7 +524,7 @@ def test_a_stretch_among_groups_without_its_jacobian_leaves_the_posterior(monkey
     right = "log_ratio = log_factor = STRETCH * normal(first)"
     wrong = hierarchy.without("advance", right, "log_ratio, log_factor = 0.0, STRETCH * normal(first)")
     hierarchy.Interpreted(monkeypatch, advance=wrong)
-    assert hierarchy.departure(kernel, 4, 700, seed=13) < harness.FALSE_ALARM
+    assert hierarchy.departure(kernel, 4, 350, seed=13) < harness.FALSE_ALARM
 
 
 def test_two_modes_beside_group_effects_are_told():

@@ -66,7 +66,9 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=pytest.mark.long if name == "one file" else ()) for name in SOURCES]
+)
 def test_the_same_draws_wherever_rows_are(source, loans, folder, reference):
     fit = fitted(SOURCES[source](folder, loans))
     assert (fit.draws == reference.draws).all()

@@ -148,7 +148,7 @@ def test_sampling_stops_when_there_are_enough_effective_draws():
 
 
 def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
-    frame = data(1_500)
+    frame = data(700)
     model = tb.MARS(FORMULA, frame)
     method = tb.TwoStage(proposal="random-walk")
     kernel = method.kernel(model, seed=1)

@@ -20,7 +20,7 @@ from tallbayes.sampling.stopping import INTERRUPTED
 FEW_SHARDS = 3
 LOANS = loans.Size(40_000, 4_000, 2_000, dict.fromkeys(loans.SAID, 40) | {"mh": 100, "two_stage": 100}, 50)
 BANKS = hierarchical.Size(60_000, dict.fromkeys(hierarchical.METHODS, 250) | {"consensus": 60}, 150)
-SPLINES = mars.Size(2_000, 120, 30)
+SPLINES = mars.Size(1_200, 120, 30)
 BANK = bank.Size(dict.fromkeys(bank.METHODS, 30) | {"mh": 400, "two_stage": 400, "consensus": 200}, 40)
 MORE = bank.Size(dict.fromkeys(bank.METHODS, 30) | {"mh": 400, "two_stage": 400, "consensus": 300}, 40)
 
@@ -192,7 +192,7 @@ def test_ctrl_c_ends_splines(monkeypatch):
     real = mars.sampled
     monkeypatch.setattr(mars, "sampled", sampled)
     with pytest.raises(experiment.CutShort, match="at step 2 of 11"):
-        mars.run(SPLINES, None, None)
+        mars.run(mars.Size(300, 20, 10), None, None)
 
 
 def test_figures_are_rendered_once(monkeypatch, tmp_path):

@@ -60,7 +60,7 @@ def pages(fits, small, tmp_path_factory):
     for name, fit in fits.items():
         found[name] = folder / f"{name}.html"
         with pytest.MonkeyPatch.context() as patch:
-            if name in ("counts", "approximate", "many", "stuck"):
+            if name not in ("groups", "splines"):
                 sketched(patch)
             fit.report(found[name])
     return found
@@ -247,7 +247,7 @@ def test_in_a_browser(browser, pages):
 def test_dark_and_light(browser, pages):
     paper = {}
     for dark in (False, True):
-        with opened(browser, pages["plain"], 1280, dark) as page:
+        with opened(browser, pages["groups"], 1280, dark) as page:
             paper[dark] = page.evaluate(
                 """() => {
                     const text = document.querySelector("figure svg text");

@@ -30,7 +30,8 @@ from tallbayes.splines.reversible_jump import ReversibleJumpKernel, _on
 from tallbayes.splines.reversible_jump_loop import BIRTH, CHANGE, DEATH, NOTHING, VARY, Proposal, explore, make, propose
 from tallbayes.splines.sheet import Sheet, Sheets
 
-CHAINS, STEPS = 800, 4
+CHAINS, STEPS = 500, 4
+NOTICED = 1_200  # chains for mistakes that take many to be seen
 FAST = ("plain", "plain-joint", "subsample", "cells")
 KINDS = [how if how in FAST else pytest.param(how, marks=pytest.mark.long) for how in small.KINDS]
 ONLY_COEFFICIENTS = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
@@ -170,7 +171,7 @@ def test_chains_of_many_variables_stay_in_the_posterior(how, variables):
 def test_a_wrong_prior_of_the_number_of_bases_is_noticed_with_many_variables(how):
     kernel = small.kernel_for(small.tiny_model(variables=4), how)
     tilted = kernel.law._replace(log_k=0.5 * np.arange(4))
-    assert small.departure(replace(kernel, law=tilted), 4 * STEPS, CHAINS, 2) < FALSE_ALARM
+    assert small.departure(replace(kernel, law=tilted), 4 * STEPS, NOTICED, 2) < FALSE_ALARM
 
 
 def test_a_likelihood_to_a_power_is_sampled_as_such():
@@ -246,7 +247,7 @@ class _ForgetsTheSurrogate(ReversibleJumpKernel):
 def test_a_second_stage_that_errs_is_noticed(broken, how):
     sound = small.kernel_for(small.tiny_model(), how)
     kernel = broken(sound.model, sound.law, sound.surrogate, sound.track, sound.subchain)
-    assert small.departure(kernel, 3 * STEPS, 2 * CHAINS, 2) < FALSE_ALARM
+    assert small.departure(kernel, 3 * STEPS, NOTICED, 2) < FALSE_ALARM
 
 
 # --- a fixed structure, by quadrature ---
@@ -275,7 +276,7 @@ def _fixed(hinges: int = 1) -> tuple[MARS, GLM, np.ndarray]:
 
 
 THREE = [(how, 3) if how == "cells" else pytest.param(how, 3, marks=pytest.mark.long) for how in small.KINDS]
-ONE = [(how, 1) if how in ("plain", "cells") else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
+ONE = [(how, 1) if how == "plain" else pytest.param(how, 1, marks=pytest.mark.long) for how in small.KINDS]
 
 
 @pytest.mark.parametrize(("how", "hinges"), ONE + THREE)

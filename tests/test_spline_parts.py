@@ -150,7 +150,7 @@ def test_hinges_that_are_turned_keep_the_prior_of_bases(monkeypatch):
     assert law_of_variation(reference_of(rows=25), turned, 3_000, 3) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("name", "value"), [("ADD", 0.9), ("MIRROR", 0.55)])
+@pytest.mark.parametrize(("name", "value"), [("ADD", 0.9), pytest.param("MIRROR", 0.55, marks=pytest.mark.long)])
 def test_variations_that_are_not_as_probable_as_their_reverse_are_noticed(monkeypatch, name, value):
     """More hinges are added than dropped; or dropped than added."""
     monkeypatch.setattr(bases_of, name, value)

@@ -17,7 +17,7 @@ from tallbayes.splines.track import SplineTrail
 
 RNG = np.random.default_rng(1)
 N = 600
-DATA = {"x": RNG.normal(size=N), "g": RNG.integers(0, 24, N)}
+DATA = {"x": RNG.normal(size=N), "g": RNG.integers(0, 16, N)}
 DATA["y"] = (RNG.random(N) < 1 / (1 + np.exp(1 - DATA["x"]))) * 1
 
 METHODS = [

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from figures import sketched
 
 import tallbayes as tb
 from tallbayes.data import counts, offset_term
@@ -191,7 +192,8 @@ def test_a_number_of_trials_for_all():
     assert same(GLM("p(k, 12) ~ x", data), GLM("k ~ x", data, tb.Binomial("twelve")))
 
 
-def test_fits_of_counts(tmp_path):
+def test_fits_of_counts(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     common = {"draws": 30, "chains": 1, "seed": 1, "progress": False}
     fit = tb.fit("cbind(k, `not k`) ~ x + (1 | g)", DATA, **common)
     plain = tb.fit("k ~ x + (1 | g)", DATA, tb.Binomial("days"), **common)

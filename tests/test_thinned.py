@@ -29,7 +29,8 @@ from tallbayes.sampling.thinned import ThinnedKernel
 from tallbayes.sampling.thinned_loop import Moves
 from tallbayes.sampling.thinned_setup import expand
 
-CHAINS, STEPS, SEED = 1_000, 6, 11
+CHAINS, STEPS, SEED = 600, 6, 11
+NOTICED = 1_000  # chains for a mistake that takes many to be seen
 INDEPENDENT = Moves(1.0, 0.0, 0.0, 5, 1.7)
 MIXED = Moves(1.0, 0.2, 0.2, 5, 1.7)
 MOVES = {
@@ -302,7 +303,7 @@ def test_chains_started_in_the_posterior_stay_there(kind, limit):
 
 # All rows thinned are held against quadrature below for the others; where all those of cloglog are, it takes long.
 ALL_THINNED = ("student-t prior", "weighted")
-SOME_THINNED = ("logit", "cloglog", "poisson", "weighted")
+SOME_THINNED = ("cloglog", "poisson")  # one loop runs for all: others in the long run
 
 
 @pytest.mark.parametrize(
@@ -418,7 +419,7 @@ def test_a_sorted_pool_leaves_the_posterior(monkeypatch):
         return Pool(*(part[order] for part in pool))
 
     monkeypatch.setattr(Urn, "pool", ordered)
-    assert harness.departure(make(moves=INDEPENDENT), 3, CHAINS, seed=SEED) < harness.FALSE_ALARM
+    assert harness.departure(make(moves=INDEPENDENT), 3, NOTICED, seed=SEED) < harness.FALSE_ALARM
 
 
 @pytest.mark.long
