@@ -6,6 +6,9 @@ from tallbayes import mpi, plots
 from tallbayes.data import datasets
 from tallbayes.data.scan import scan
 from tallbayes.families import Bernoulli, Binomial, Poisson
+from tallbayes.families.gamma import Gamma
+from tallbayes.families.negative_binomial import NegativeBinomial
+from tallbayes.families.own import family
 from tallbayes.fit import fit
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
@@ -40,12 +43,14 @@ __all__ = [
     "Cells",
     "Consensus",
     "Fit",
+    "Gamma",
     "HalfCauchy",
     "HalfNormal",
     "Hierarchical",
     "HierarchicalFit",
     "InverseSquare",
     "MARSFit",
+    "NegativeBinomial",
     "Normal",
     "Poisson",
     "PriorWarning",
@@ -64,6 +69,7 @@ __all__ = [
     "compare",
     "compare_parameters",
     "datasets",
+    "family",
     "find_mode",
     "fit",
     "load",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
-FAMILY = re.compile(r"\s*([a-z]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
+FAMILY = re.compile(r"\s*([a-z_]+)\s*(?:\((.+)\))?\s*", re.IGNORECASE)
 ROWS_OF = re.compile(r"\s*([a-z-]+)\s*(?:\(\s*(\d[\d_]*)\s*(?:,\s*(\S.*?)\s*)?\))?\s*")
 
 ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
 FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN), binomial,
-binomial(TRIALS_COLUMN) or binomial(TRIALS_COLUMN, probit)""".replace("\n", " ")
+binomial(TRIALS_COLUMN), binomial(TRIALS_COLUMN, probit), negative_binomial(SHAPE), negative_binomial(SHAPE,
+EXPOSURE_COLUMN), gamma, gamma(SHAPE), or the log-likelihood of a row as an expression of y and eta, such as
+"-2.5 * log1p((y - eta)**2 / 4)\"""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for
 one, on the scale of the data; the latter may be repeated.  [default: wide, in the units of each column]"""
@@ -38,11 +40,19 @@ GROUP_PRIOR_HELP = f"Prior of the sd of group effects (1 | g): {GROUP_PRIORS}.  
 def _family(ctx: click.Context, param: click.Parameter, text: str) -> Family:
     """The family that the text describes."""
     from tallbayes.families import NAMES
+    from tallbayes.families.own import family
 
+    if re.search(r"\beta\b", text):
+        try:
+            return family(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
     name, inside = found.groups() if (found := FAMILY.fullmatch(text)) else ("", None)
     arguments = [part.strip() for part in inside.split(",")] if inside else []
     try:
-        return NAMES[name.lower() if all(arguments) else ""](*arguments)
+        kind: Any = NAMES[name.lower() if all(arguments) else ""]
+        made: Family = kind(*arguments)
+        return made
     except (KeyError, TypeError) as error:
         raise click.BadParameter(f"{text!r} is not like {FAMILIES}") from error
     except ValueError as error:

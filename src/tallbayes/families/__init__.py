@@ -1,29 +1,36 @@
 """Families: what kind of outcome a regression has.
 
-A family checks outcomes and says how they hang on the linear predictor eta. Its `tag` (`logit.py`, `probit.py`,
-`cloglog.py`, `poisson.py`) has the log-likelihood of a row and its derivatives, in NumPy and for compiled loops
-(`terms.py` says what those ask for).
+A family checks outcomes and says how they hang on the linear predictor eta. Its `tag` has the log-likelihood of a row
+and its derivatives, in NumPy and for compiled loops (`terms.py` says what those ask for): written by hand (`logit.py`,
+`probit.py`, `cloglog.py`, `poisson.py`), derived from an expression (`expressed.py`) or from the user's own functions
+(`given.py`).
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.tally import Where, row
+from tallbayes.data.tally import row
 from tallbayes.families.checks import Check, Counts, Successes, ZerosAndOnes
 from tallbayes.families.cloglog import Cloglog
+from tallbayes.families.exposure import Exposed
+from tallbayes.families.expressed import Expressed
+from tallbayes.families.gamma import Gamma
+from tallbayes.families.given import Given
 from tallbayes.families.logit import Logit
+from tallbayes.families.negative_binomial import NegativeBinomial
+from tallbayes.families.own import Own
 from tallbayes.families.poisson import Log
 from tallbayes.families.probit import Probit
 
 Array = NDArray[np.float64]
-Tag = Logit | Probit | Cloglog | Log
+Tag = Logit | Probit | Cloglog | Log | Expressed | Given
 
 LINKS: dict[str, type[Logit | Probit | Cloglog]] = {"logit": Logit, "probit": Probit, "cloglog": Cloglog}
 
@@ -43,7 +50,7 @@ class Bernoulli:
         _check_link(self.link)
 
     @property
-    def tag(self) -> Tag:
+    def tag(self) -> Logit | Probit | Cloglog:
         """The log-likelihood of a row."""
         return LINKS[self.link]()
 
@@ -85,7 +92,7 @@ class Binomial:
         _check_link(self.link)
 
     @property
-    def tag(self) -> Tag:
+    def tag(self) -> Logit | Probit | Cloglog:
         """The log-likelihood of a trial."""
         return LINKS[self.link]()
 
@@ -107,7 +114,7 @@ class Binomial:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Exposed):
     """Counts with mean exposure * e^eta; `exposure` is a column's name, or None where all rows have the same.
 
     >>> Poisson().mean(np.array([0.0, 1.0])).round(3)
@@ -118,27 +125,16 @@ class Poisson:
     name: ClassVar[str] = "poisson"
 
     def __post_init__(self) -> None:
-        if not (self.exposure is None or isinstance(self.exposure, str)):
-            raise ValueError(f"exposure must be the name of a column, not {self.exposure!r}; for arrays use offset=")
+        self.check_exposure()
 
     @property
-    def tag(self) -> Tag:
+    def tag(self) -> Log:
         """The log-likelihood of a row."""
         return Log()
 
     def checking(self, name: str) -> Check:
         """What looks at outcomes of this name, and refuses those that this family cannot have."""
         return Counts(name)
-
-    def log_exposure(self, exposure: Array, where: Where = row) -> Array:
-        """What the exposure adds to eta; refuse what is not positive."""
-        wrong = ~(exposure > 0)
-        if wrong.any():
-            first = int(np.argmax(wrong))
-            raise ValueError(
-                f"exposure {self.exposure!r} must be positive, but is {exposure[first]:g} in {where(first)}"
-            )
-        return np.log(exposure)
 
     def mean(self, eta: Array) -> Array:
         """Expected count."""
@@ -153,8 +149,8 @@ class Poisson:
         return rng.poisson(self.mean(eta)).astype(float)
 
 
-Family = Bernoulli | Binomial | Poisson
-NAMES: dict[str, type[Family]] = {kind.name: kind for kind in (Bernoulli, Binomial, Poisson)}
+Family = Bernoulli | Binomial | Poisson | NegativeBinomial | Gamma | Own
+NAMES: dict[str, type[Family]] = {kind.name: kind for kind in (Bernoulli, Binomial, Poisson, NegativeBinomial, Gamma)}
 
 
 def resolve(family: str | Family | Mapping[str, Any]) -> Family:
@@ -168,10 +164,12 @@ def resolve(family: str | Family | Mapping[str, Any]) -> Family:
     if isinstance(family, Family):
         return family
     if isinstance(family, Mapping):
-        return NAMES[family["name"]](**{key: value for key, value in family.items() if key != "name"})
-    for kind in NAMES.values():
-        if family == kind.name:
-            return kind()
+        kind = Own if family["name"] == Own.name else NAMES[family["name"]]
+        return kind(**{key: value for key, value in family.items() if key != "name"})
+    if family == NegativeBinomial.name:
+        raise ValueError("negative binomial outcomes need a shape: family=tb.NegativeBinomial(shape=2.0), for example")
+    if family in NAMES:
+        return NAMES[str(family)]()  # type: ignore[call-arg]
     near = difflib.get_close_matches(str(family), NAMES, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
     raise ValueError(f"family {family!r} is not known; {hint}")
@@ -190,7 +188,7 @@ def with_trials(family: Family, trials: str | None) -> Family:
                 "failures) ~ ..., or family=tb.Binomial(trials='column')"
             )
         return family
-    if isinstance(family, Poisson):
+    if not isinstance(family, Bernoulli | Binomial):
         raise ValueError(f"the formula counts successes among trials ({trials}), which is not for family {family.name}")
     if isinstance(family, Binomial) and family.trials is not None:
         raise ValueError(
@@ -212,8 +210,10 @@ def check(family: Family, y: Array, name: str, trials: Array | None = None) -> N
 
 
 def to_json(family: Family) -> dict[str, Any]:
-    """What is needed to make the family again."""
-    return {"name": family.name} | asdict(family)
+    """What is needed to make the family again; functions of the user's own are not among it."""
+    found = asdict(replace(family, functions=None) if isinstance(family, Own) else family)
+    found.pop("functions", None)
+    return {"name": family.name} | found
 
 
 def _check_link(link: str) -> None:

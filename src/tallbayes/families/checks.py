@@ -88,6 +88,64 @@ class Counts:
             raise ValueError(f"outcome {self.name!r} is 0 in every row; a regression needs some counts above 0")
 
 
+class Numbers:
+    """Outcomes that may be any number, but must vary.
+
+    >>> check = Numbers("weight")
+    >>> check.add(np.array([2.0, 2.0]), lambda row: f"row {row}")
+    >>> check.finish()
+    Traceback (most recent call last):
+    ValueError: outcome 'weight' is 2 in every row; a regression needs outcomes that vary
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.low, self.high = name, np.inf, -np.inf
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See `Check`."""
+        if y.size:
+            self.low, self.high = min(self.low, float(y.min())), max(self.high, float(y.max()))
+
+    def then(self, later: Numbers) -> None:
+        """See `Check`."""
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
+
+    def finish(self) -> None:
+        """See `Check`."""
+        if self.low == self.high:
+            raise ValueError(
+                f"outcome {self.name!r} is {self.low:g} in every row; a regression needs outcomes that vary"
+            )
+
+
+class Positive(Numbers):
+    """Outcomes that must be above zero."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.wrong = Tally()
+
+    def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
+        """See `Check`."""
+        super().add(y, where)
+        self.wrong.add(~(y > 0), where, y)
+
+    def then(self, later: Numbers) -> None:
+        """See `Check`."""
+        assert isinstance(later, Positive)
+        super().then(later)
+        self.wrong.then(later.wrong)
+
+    def finish(self) -> None:
+        """See `Check`."""
+        if self.wrong.count:
+            raise ValueError(
+                f"outcome {self.name!r} must be positive, but {self.wrong.count} rows are not (first at "
+                f"{self.wrong.first}: {self.wrong.value:g})"
+            )
+        super().finish()
+
+
 class Successes:
     """Numbers of successes among trials: some of the trials, and not all."""
 

@@ -30,6 +30,11 @@ class Logit(NamedTuple):
         return table(*TERMS)
 
     @property
+    def trust(self) -> str:
+        """What is known of bounds on third derivatives."""
+        return "proved"
+
+    @property
     def canonical(self) -> bool:
         """Whether the log-likelihood is y eta - b(eta)."""
         return True

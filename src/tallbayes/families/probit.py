@@ -36,6 +36,11 @@ class Probit(NamedTuple):
         return table(*TERMS)
 
     @property
+    def trust(self) -> str:
+        """What is known of bounds on third derivatives."""
+        return "proved"
+
+    @property
     def canonical(self) -> bool:
         """Whether the log-likelihood is y eta - b(eta)."""
         return False

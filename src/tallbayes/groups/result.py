@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallbayes.families.own import Own
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.mode import GroupMode
 from tallbayes.models.model import Result, Sampled
@@ -49,7 +50,9 @@ def group_facts(mode: GroupMode) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = outcome / weight
         alone = at.effects + at.effect_slope / at.effect_curvature
-    same = (weight == 0) | (model.family.variance(mean) == 0)
+    same = weight == 0
+    if not isinstance(model.family, Own):
+        same |= model.family.variance(mean) == 0
     dims, whole = (model.group,), np.rint(weight).astype(np.int64)
     return {
         "rows": (dims, whole if (whole == weight).all() else weight),

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tallbayes.data.learned import Finite, Learned
 from tallbayes.data.parts import Part
 from tallbayes.data.tally import Where
-from tallbayes.families import Binomial, Family, Poisson
+from tallbayes.families import Binomial, Family
+from tallbayes.families.exposure import Exposed
 from tallbayes.rows.building import builder
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.protocol import RowsAtHand
@@ -105,7 +106,7 @@ def pieces(learned: Learned, family: Family, given: Mapping[str, Any], looked: L
     for part, x, y, added, trials, codes in learned.designs(looked.finite):
         weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
         if exposure is not None:
-            assert isinstance(family, Poisson)
+            assert isinstance(family, Exposed)
             offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
         if added is not None:
             offset = added + (0.0 if offset is None else offset)

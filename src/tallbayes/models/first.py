@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families import Tag
+from tallbayes.families import Family, Tag
+from tallbayes.families.expressed import Expressed
+from tallbayes.families.own import Own
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.looking import FirstLook, Look
 from tallbayes.rows.moments import ColumnMoments, Moments
@@ -17,6 +19,7 @@ from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 LOOKED_AT, SHARE = 30_000, 1 / 300  # rows where there are more than twice as many, or such a share of very many
 MOST_BYTES = 1 << 25  # of them
+LEAST_SQUARES = Expressed("-((y - eta) ** 2) / 2")
 
 
 class First(NamedTuple):
@@ -68,6 +71,11 @@ class First(NamedTuple):
             look = Look(Arrays.joined(tuple(parts), rows.strata, rows.groups), scale)
         slopes, *sums = (of["outcomes"][name] for name in Outcomes._fields)
         return cls(Outcomes(slopes, *map(float, sums)), Moments(**of["moments"]), Derivatives(**of["zero"]), look)
+
+
+def tag_at_zero(family: Family) -> Tag:
+    """Whose derivatives at zero are looked at: those of least squares where a log-likelihood need not be concave."""
+    return LEAST_SQUARES if isinstance(family, Own) and not family.tag.canonical else family.tag
 
 
 def first_pass(rows: Rows, family: Tag) -> First:

@@ -19,17 +19,18 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
+from tallbayes.families.own import Own
 from tallbayes.models import collinear as dependence
 from tallbayes.models.building import Looked
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
-from tallbayes.models.first import First, first_pass
+from tallbayes.models.first import First, first_pass, tag_at_zero
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.building import builder
-from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.calibration import FARTHEST, by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import RowsAtHand
@@ -123,6 +124,7 @@ class GLM:
                 rows = self.rows.without([column for column, _ in found])
                 self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
             self.prior = Prior.of(prior, self.coefficients, self.moments)
+            self.try_family()
         self.outcome_said = said(fitted.outcome, fitted.event, ones, self.observations)
         self.formula: Formula | None = fitted
         self.offset = offset if isinstance(offset, str) else None
@@ -201,6 +203,7 @@ class GLM:
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
             self.prior = Prior.of(prior, self.coefficients, self.moments)
+            self.try_family()
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
     def _set(
@@ -214,7 +217,22 @@ class GLM:
     @cached_property
     def first(self) -> First:
         """What one pass over the rows tells before anything else is known."""
-        return first_pass(self.rows, self.family.tag)
+        return first_pass(self.rows, tag_at_zero(self.family))
+
+    @property
+    def start(self) -> Array:
+        """Where to begin the search for the mode: at zero, or where least squares are if eta is where outcomes are."""
+        zero = np.zeros(len(self.coefficients))
+        if not (isinstance(self.family, Own) and self.family.location and not self.family.tag.canonical):
+            return zero
+        p, here = zero.size, self.first.at_zero
+        return np.asarray(np.linalg.lstsq(here.curvature[0], here.gradient[0][:p])[0])
+
+    def try_family(self, theta: Array | None = None) -> None:
+        """Refuse a user's own family whose functions do not fit each other, on some rows; best at a mode."""
+        if isinstance(self.family, Own):
+            arrays = self.rows.keep(lambda arrays, count: arrays) if self.first.look is None else self.first.look.arrays
+            self.family.try_on(arrays.y, None if theta is None else arrays.predictors(theta[None])[0])
 
     @property
     def moments(self) -> Moments:
@@ -246,12 +264,16 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look)
+            anywhere = isinstance(self.family, Own) and self.family.location
+            farthest = np.inf if anywhere else FARTHEST
+            cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look, farthest=farthest)
             calibration = calibrate(cells, self.family)
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
         stats = run.stats | {"outcome": self.outcome_said, "told": told}
+        if isinstance(self.family, Own):
+            stats["bounds"] = self.family.tag.trust
         return Result("regression", self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
     def described_prior(self) -> dict[str, str]:
@@ -288,3 +310,12 @@ class GLM:
     def follow(self, by_column: bool) -> Follower:
         """The log-likelihood of chains that move one column at a time or all at once."""
         return self.rows.keep(Track, self.family.tag) if by_column else Direct(self.log_likelihood)
+
+
+def require_bounds(model: GLM, who: str) -> None:
+    """Raise if a family has no bounds on third derivatives, and somebody needs them."""
+    if model.family.tag.trust == "none":
+        raise ValueError(
+            f"{who} needs bounds on third derivatives, which this family does not have: give tb.family an expression "
+            "without abs() of eta, or derivatives=, third= and bound=; or use method='two-stage' or 'mh'"
+        )

@@ -94,7 +94,7 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
     >>> find_mode(model).theta.round(1)
     array([-1.3,  0.9])
     """
-    theta, before = np.zeros(len(model.coefficients)), model.rows.passes
+    theta, before = model.start, model.rows.passes
     largest = model.moments.largest
     start = model.first.at_zero
     if model.whole:
@@ -105,7 +105,10 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         return float(found.value[0] + model.prior.log_density(at)), found
 
     def newton(at: Array, here: Derivatives) -> tuple[Array, float]:
-        precision, _, step = _newton(model.prior, at, here)
+        try:
+            precision, _, step = _newton(model.prior, at, here)
+        except np.linalg.LinAlgError:
+            precision, step = _uphill(model.prior, at, here)
         return step, float(step @ precision @ step)
 
     step_from = newton
@@ -254,6 +257,20 @@ def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array
     precision = here.curvature[0] + prior.precision(theta)
     factor = _factor(precision)
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
+
+
+def _uphill(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array]:
+    """A precision and its Newton step where the posterior curves upwards: as if it curved down as much.
+
+    That is for log-likelihoods which are not concave, such as that of Student-t errors far from their mode.
+    """
+    precision = here.curvature[0] + prior.precision(theta)
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(precision)), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(precision * np.outer(scale, scale))
+    values = np.maximum(np.abs(values), 1e-3)
+    upright = (vectors * values) @ vectors.T / np.outer(scale, scale)
+    step = scale * (vectors @ (vectors.T @ (scale * (here.gradient[0] + prior.gradient(theta))) / values))
+    return upright, step
 
 
 def _factor(precision: Array) -> Array:

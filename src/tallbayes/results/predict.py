@@ -16,7 +16,8 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.frames import read
 from tallbayes.data.new_rows import NewRows, new_rows
 from tallbayes.data.pieces import Source
-from tallbayes.families import Family, Poisson
+from tallbayes.families import Family
+from tallbayes.families.exposure import Exposed
 from tallbayes.rows import threads
 from tallbayes.sampling.options import check_whole
 
@@ -208,12 +209,12 @@ class Offsets:
         if not np.isfinite(self._given).all():
             raise ValueError("offset has missing or infinite values; give a number for every row")
         self._column = column if given is None else None
-        self._poisson = family if isinstance(family, Poisson) and family.exposure is not None else None
+        self._exposed = family if isinstance(family, Exposed) and family.exposure is not None else None
 
     @property
     def columns(self) -> list[str]:
         """Those that the data must have."""
-        exposure = None if self._poisson is None else self._poisson.exposure
+        exposure = None if self._exposed is None else self._exposed.exposure
         return [name for name in (self._column, exposure) if name is not None]
 
     def check_rows(self, rows: int) -> None:
@@ -230,11 +231,11 @@ class Offsets:
         frame = read(rows.source, self.columns)
         if self._column is not None:
             added = added + _numbers(frame[self._column].to_numpy())
-        if self._poisson is not None:
-            added = added + self._log_exposure(frame, self._poisson, rows)
+        if self._exposed is not None:
+            added = added + self._log_exposure(frame, self._exposed, rows)
         return added
 
-    def _log_exposure(self, frame: pd.DataFrame, family: Poisson, rows: NewRows) -> Array:
+    def _log_exposure(self, frame: pd.DataFrame, family: Exposed, rows: NewRows) -> Array:
         try:
             exposure = frame[family.exposure].to_numpy(dtype=float)
         except (TypeError, ValueError):

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from tallbayes.families import Family
 from tallbayes.families.compiled import compiled
+from tallbayes.families.own import Own
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import NOTHING
@@ -34,11 +35,12 @@ CERTAIN = 1e-12  # a sum of outcomes that varies less, or is less, is taken for 
 
 
 class Sums(NamedTuple):
-    """Over the rows of each cell: their weights, and with these their linear predictors and outcomes."""
+    """Over the rows of each cell: their weights, and with these linear predictors, outcomes and their squares."""
 
     weight: Array
     predictor: Array
     outcome: Array
+    square: Array
 
 
 class Calibration(NamedTuple):
@@ -113,7 +115,7 @@ class Sorted(_ByPredictor):
 
     def over(self, arrays: Arrays, params: Array) -> tuple[Array]:
         """See `Task`."""
-        found, scale = np.zeros((1, 3, CELLS)), CELLS / max(self.high - self.low, 1e-9)
+        found, scale = np.zeros((1, 4, CELLS)), CELLS / max(self.high - self.low, 1e-9)
         _sort(self.predictor.of(arrays, params), arrays.y, arrays.weights, self.low, scale, *found[0])
         return (found,)
 
@@ -126,16 +128,21 @@ AT_THETA = AtTheta()
 
 
 def by_predictor(
-    rows: Rows, params: ArrayLike | None, predictor: Predictor = AT_THETA, look: Look | None = None
+    rows: Rows,
+    params: ArrayLike | None,
+    predictor: Predictor = AT_THETA,
+    look: Look | None = None,
+    farthest: float = FARTHEST,
 ) -> Sums:
     """Weights and outcomes of rows sorted by their linear predictor: at a parameter vector, or another one.
 
     A look at some rows tells how far predictors reach. Without one, which few rows need not have, a pass over all does.
+    None is taken to be `farthest` from zero.
 
     >>> from tallbayes.rows.memory import MemoryRows
     >>> found = by_predictor(MemoryRows([[0.0, 0.0, 1.0]], [1.0, 0.0, 1.0]), [1.0])
     >>> [part[[0, -1]].tolist() for part in found]
-    [[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
+    [[2.0, 1.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
     """
     if look is None:
         low, high = rows.reduce(Reach(predictor), params)
@@ -143,18 +150,19 @@ def by_predictor(
         seen = predictor.of(look.arrays, NOTHING if params is None else look.arrays.vectors(params))
         wider = WIDER * np.ptp(seen)
         low, high = seen.min() - wider, seen.max() + wider
-    low, high = np.clip([low, high], -FARTHEST, FARTHEST)
+    low, high = np.clip([low, high], -farthest, farthest)
     return rows.reduce(Sorted(predictor, float(low), float(high)), params)
 
 
 @compiled()
-def _sort(predictor, outcome, weights, low, scale, weight, predictors, outcomes):
+def _sort(predictor, outcome, weights, low, scale, weight, predictors, outcomes, squares):
     for i in range(predictor.size):
         cell = int(min(max((predictor[i] - low) * scale, 0.0), weight.size - 1.0))
         own = weights[i] if weights.size > 0 else 1.0
         weight[cell] += own
         predictors[cell] += own * predictor[i]
         outcomes[cell] += own * outcome[i]
+        squares[cell] += own * outcome[i] * outcome[i]
 
 
 def calibrate(cells: Sums, family: Family) -> Calibration:
@@ -169,14 +177,22 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     True
     """
     some = cells.weight > 0
-    weight, outcome = cells.weight[some], cells.outcome[some]
+    weight, outcome, square = cells.weight[some], cells.outcome[some], cells.square[some]
     mean = family.mean(cells.predictor[some] / weight)
-    expected, variance = weight * mean, weight * family.variance(mean)
+    if isinstance(family, Own):  # which need not say how much outcomes vary: by as much as those of all rows do
+        left = square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum()
+        each = np.full(mean.size, left / weight.sum())
+    else:
+        each = family.variance(mean)
+    expected, variance = weight * mean, weight * each
     measure = weight / weight.sum() + variance / max(variance.sum(), np.finfo(float).tiny)
     middle = np.cumsum(measure) - measure / 2
     _, where = np.unique((BINS * middle / measure.sum()).astype(int), return_inverse=True)
     joined = (np.bincount(where, each).astype(float) for each in (weight, expected, variance, outcome))
     rows, expected, variance, observed = joined
+    if isinstance(family, Own) and family.outcomes == "numbers":
+        lower, upper = ((expected + ndtri(share) * variance**0.5) / rows for share in RANGE)
+        return Calibration(rows, expected / rows, observed / rows, lower, upper)
     lower, upper = (_range(share, expected, variance) / rows for share in RANGE)
     most = family.mean(np.array(FARTHEST))  # a mean outcome cannot be more
     return Calibration(rows, expected / rows, observed / rows, lower, np.minimum(upper, most))

@@ -7,7 +7,7 @@ one here is for regressions; a model that needs another names it (`model.setup`)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.models.cautions import warn_of_heavy_priors
-from tallbayes.models.glm import GLM
+from tallbayes.models.glm import GLM, require_bounds
 from tallbayes.models.mode import CONVERGED, NEARBY, Mode, find_mode
 from tallbayes.models.model import Model
 from tallbayes.rows.sharding import Shard, deal
@@ -100,6 +100,9 @@ class RegressionSetup:
         """The thinned kernel, unless passes over all rows are cheaper."""
         mode, rng = self._mode()
         with self.phases("surrogate"):
+            if self.model.family.tag.trust == "none":
+                why = "the family has no bounds on third derivatives, so all rows decide on what an expansion proposes"
+                return replace(self._two_stage(mode, rng, Taylor(), None, None), why=why)
             return choose(
                 thinned_setup.expand(self.model, mode, rng),
                 lambda: self._two_stage(mode, rng, Taylor(), None, None),
@@ -108,6 +111,7 @@ class RegressionSetup:
 
     def thinned(self) -> ThinnedKernel:
         """The thinned kernel for the expansion at the mode."""
+        require_bounds(self.model, "method 'thinned'")
         mode, rng = self._mode()
         with self.phases("surrogate"):
             return thinned_setup.expand(self.model, mode, rng).kernel
@@ -127,6 +131,7 @@ class RegressionSetup:
 
     def subsampling(self, estimator: TaylorProxy | SplineProxy) -> SubsamplingKernel:
         """With a random walk in all coefficients at once."""
+        require_bounds(self.model, "method 'subsampling'")
         mode, rng = self._mode("subsampling")
         with self.phases("surrogate"):
             size, walk = estimator.size or FIRST_SIZE, RandomWalk(mode.factor, 2.38 / mode.theta.size**0.5)
@@ -142,6 +147,7 @@ class RegressionSetup:
         surrogate_seed, _ = seeds(self.seed)
         with self.phases("mode"):
             mode = find_mode(self.model, CONVERGED if self.model.first.look is None else NEARBY)
+            self.model.try_family(mode.theta)
         if warned is not None:
             flat = mode.factor[:, : mode.flat]
             warn_of_heavy_priors(self.model.coefficients, flat, 1 + len(mode.others), warned)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
-from tallbayes.models.glm import GLM
+from tallbayes.models.glm import GLM, require_bounds
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.mode import AnyMode
 from tallbayes.rows.memory import MemoryRows
@@ -46,6 +46,7 @@ class Taylor:
         plain = TaylorSurrogate(dense.theta, dense.log_likelihood, dense.gradient, dense.curvature)
         if self.remainders == 0:
             return plain
+        require_bounds(model, "an expansion with remainders")
         radius = RADIUS + dense.theta.size**0.5
         bounds = RemainderBounds(model.family.tag, dense.theta, dense.factor, radius)
         rows = model.rows.sample(self.remainders, rng, measure=bounds)

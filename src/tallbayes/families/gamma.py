@@ -1,0 +1,55 @@
+"""Positive outcomes with the log link: Gamma with mean e^eta and a given shape; a shape of 1 is exponential.
+
+The variance is mean^2 / shape, and the log-likelihood  -shape (eta + y e^-eta)  and a constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.families.checks import Check, Positive
+from tallbayes.families.expressed import Expressed
+from tallbayes.families.negative_binomial import positive
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Positive outcomes with mean e^eta and variance mean^2 / shape; by default the shape is 1, which is exponential.
+
+    >>> Gamma(4.0).variance(np.array([2.0]))
+    array([1.])
+    """
+
+    shape: float = 1.0
+    name: ClassVar[str] = "gamma"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", positive("shape", self.shape))
+
+    @property
+    def tag(self) -> Expressed:
+        """The log-likelihood of a row."""
+        return Expressed("-shape * (eta + y * exp(-eta))", (("shape", self.shape),))
+
+    def checking(self, name: str) -> Check:
+        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        return Positive(name)
+
+    def mean(self, eta: Array) -> Array:
+        """Expected outcome."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(eta))
+
+    def variance(self, mean: Array) -> Array:
+        """Variance of an outcome with this mean."""
+        return mean**2 / self.shape
+
+    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+        """Draw outcomes."""
+        return rng.gamma(self.shape, self.mean(eta) / self.shape)

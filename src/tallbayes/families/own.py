@@ -1,0 +1,172 @@
+"""Families of the user's own, by an expression or by functions: `tb.family`."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.families.checks import Check, Counts, Numbers, Positive, ZerosAndOnes
+from tallbayes.families.expressed import Expressed
+from tallbayes.families.expressions import ETA, Node, Y, derivative, has, read, scale
+from tallbayes.families.given import Function, Given
+from tallbayes.families.source import split
+from tallbayes.families.trial import try_family
+
+Array = NDArray[np.float64]
+
+OUTCOMES: dict[str, type[Any]] = {"numbers": Numbers, "positive": Positive, "counts": Counts, "0/1": ZerosAndOnes}
+
+
+@dataclass(frozen=True)
+class Own:
+    """A family of one linear predictor; see `tb.family`."""
+
+    expression: str | None
+    constants: tuple[tuple[str, float], ...] = ()
+    outcomes: str = "numbers"
+    mean_is: str | None = None
+    label: str = "own"
+    functions: Given | None = None
+    name: ClassVar[str] = "own"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "constants", tuple((str(key), float(one)) for key, one in self.constants))
+        if self.outcomes not in OUTCOMES:
+            raise ValueError(f"outcomes={self.outcomes!r} is not known; choose one of {', '.join(OUTCOMES)}")
+        if self.expression is not None and not has(read(self.expression, dict(self.constants)), ETA):
+            raise ValueError(f"the expression {self.expression!r} has no eta, so it says nothing about coefficients")
+        self._mean()
+
+    @property
+    def tag(self) -> Any:
+        """The log-likelihood of a row."""
+        if self.functions is not None:
+            return self.functions
+        if self.expression is None:
+            raise ValueError(
+                f"the family {self.label!r} was made from functions, which are not kept with a fit: make it again with "
+                "tb.family and pass it where it is needed"
+            )
+        return Expressed(self.expression, self.constants)
+
+    def checking(self, name: str) -> Check:
+        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        found: Check = OUTCOMES[self.outcomes](name)
+        return found
+
+    def _mean(self) -> Node:
+        """The mean as an expression: given, or b'(eta) of a log-likelihood y eta - b(eta), or else eta."""
+        if self.mean_is is not None:
+            found = read(self.mean_is, dict(self.constants))
+            if has(found, Y):
+                raise ValueError(f"the mean {self.mean_is!r} must be an expression of eta alone, without y")
+            return found
+        if self.expression is not None:
+            canonical, rest = split(Expressed(self.expression, self.constants).node)
+            if canonical:
+                return scale(-1.0, derivative(rest))
+        return ETA
+
+    def mean(self, eta: Array) -> Array:
+        """Expected outcome."""
+        node = self._mean()
+        return np.asarray(eta, dtype=float) if node is ETA else evaluate(node, np.asarray(eta, dtype=float))
+
+    @property
+    def location(self) -> bool:
+        """Whether the linear predictor is where outcomes are."""
+        return self._mean() is ETA
+
+    def try_on(self, y: Array, eta: Array | None = None) -> None:
+        """Refuse functions that do not fit each other, for outcomes y and linear predictors as these are, or may be."""
+        if eta is None:
+            eta = y if self.location else np.linspace(-3.0, 3.0, 13)
+        try_family(self.tag, y, eta, self.label)
+
+
+def evaluate(node: Node, eta: Array) -> Array:
+    """An expression of eta at each eta."""
+    from scipy import special
+
+    functions: dict[str, Any] = {
+        "exp": np.exp, "log": np.log, "log1p": np.log1p, "expm1": np.expm1, "erf": special.erf, "abs": np.abs,
+        "sign": np.sign, "logistic": special.expit, "softplus": lambda u: np.logaddexp(0.0, u),
+        "log_ndtr": special.log_ndtr, "lgamma": special.gammaln,
+        "mills": lambda u: np.exp(-0.5 * u * u - special.log_ndtr(u)) / (2 * np.pi) ** 0.5,
+    }  # fmt: skip
+
+    def at(node: Node) -> Any:
+        kind, parts = node.kind, node.parts
+        if kind == "number":
+            return parts[0]
+        if kind == "eta":
+            return eta
+        if kind == "sum":
+            return parts[0] + sum(coefficient * at(term) for term, coefficient in parts[1:])
+        if kind == "product":
+            return np.prod(np.broadcast_arrays(*(at(base) ** exponent for base, exponent in parts)), axis=0)
+        if kind == "excess":
+            u = at(parts[0])
+            return functions["mills"](u) + u
+        if kind.startswith("polygamma"):
+            return special.polygamma(int(kind[9:]), at(parts[0]))
+        return functions[kind](at(parts[0]))
+
+    with np.errstate(over="ignore"):
+        return np.asarray(at(node) + np.zeros_like(eta), dtype=float)
+
+
+def family(
+    expression: str | None = None,
+    *,
+    value: Function | None = None,
+    derivatives: Function | None = None,
+    third: Function | None = None,
+    bound: Function | None = None,
+    outcomes: str = "numbers",
+    mean: str | None = None,
+    name: str | None = None,
+    **constants: float,
+) -> Own:
+    """A family of your own: what a row with outcome y says about its linear predictor eta.
+
+    Give an `expression` of y and eta, the log-likelihood of a row. It may have + - * / **, numbers, the functions exp,
+    log, log1p, expm1, sqrt, logistic, softplus, tanh, erf, log_ndtr, lgamma and abs, where(y > 0, one, other), and
+    constants that you name and give: `tb.family("-(y - eta)**2 / (2 * s**2)", s=0.5)`. Derivatives, and proved bounds
+    on the third one, follow from it.
+
+    Or give functions of (y, eta) that Numba can compile: `value`; `derivatives`, which returns the first and the second
+    derivative in eta; the `third`; and `bound(y, low, high)`, at least as large as the third derivative's size for any
+    eta in between. With all four the thinned sampler runs, and trusts your bound; else all rows decide on proposals.
+
+    `outcomes` says what y may be: "numbers", "positive", "counts" or "0/1". `mean` is the expected outcome as an
+    expression of eta; without it, predictions are of eta, or where the log-likelihood is y eta - b(eta) of b'(eta).
+
+    >>> robust = family("-2.5 * log1p((y - eta)**2 / (4 * s**2))", s=2.0, name="student t")
+    >>> robust.tag.derivatives(np.array([1.0]), np.array([0.0]))[0].round(3)
+    array([0.294])
+    """
+    label = str(name or "own")
+    given = (value, derivatives, third, bound)
+    if (expression is None) == (value is None):
+        raise ValueError("a family needs an expression, or a function as value=, and not both")
+    for one, what in zip(given, ("value", "derivatives", "third", "bound"), strict=True):
+        if one is not None and not callable(one):
+            raise ValueError(f"{what} must be a function, not {type(one).__name__}")
+        if one is not None and expression is not None:
+            raise ValueError(f"the expression has all that is needed, so leave out {what}=")
+    for key, number in constants.items():
+        if keyword.iskeyword(key) or isinstance(number, bool) or not isinstance(number, int | float | np.number):
+            raise ValueError(f"the constant {key!r} must be a number, not {number!r}")
+        if not np.isfinite(number):
+            raise ValueError(f"the constant {key!r} must be finite, not {number}")
+    functions = None
+    if value is not None:
+        if constants:
+            raise ValueError(f"functions know their own numbers; leave out {', '.join(constants)}")
+        functions = Given(value, derivatives, third, bound)
+    return Own(expression, tuple(constants.items()), outcomes, mean, label, functions)
