@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import math
 
-from tallbayes.families.compiled import exp_negative, inside, log, log1p_unit, normal_excess
+from tallbayes.families import compiled
+from tallbayes.families.compiled import exp_negative, inside, log1p_unit, normal_excess
 
 HEIGHT = 0.3989422804014327  # of the Normal density at 0
 # Bernoulli numbers over what Stirling's series has for log gamma: B_2k / (2k (2k - 1)).
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 FAR = 12.0  # from where on the series is exact
+
+
+@inside(forceinline=True)
+def log(u):
+    """Natural logarithm; NaN of what is negative."""
+    return compiled.log(u) if u > 0.0 else (-math.inf if u == 0.0 else math.nan)
 
 
 @inside(forceinline=True)
@@ -34,7 +41,8 @@ def log1p(u):
     """log(1 + u) for u > -1."""
     w = 1.0 + u
     lost = w - 1.0
-    return u if lost == 0.0 else (log(w) * (u / lost) if w < math.inf else w)
+    found = compiled.log(w) * (u / lost) if w < math.inf else w
+    return u if lost == 0.0 else (found if w > 0.0 else (-math.inf if w == 0.0 else math.nan))
 
 
 @inside(forceinline=True)
@@ -74,7 +82,7 @@ def log_ndtr(u):
     """log Phi(u)."""
     d = normal_excess(abs(u))
     scaled = HEIGHT / (abs(u) + d)  # e^(u^2 / 2) Phi(-|u|)
-    return log(scaled) - 0.5 * u * u if u < 0.0 else log(1.0 - exp_negative(-0.5 * u * u) * scaled)
+    return compiled.log(scaled) - 0.5 * u * u if u < 0.0 else compiled.log(1.0 - exp_negative(-0.5 * u * u) * scaled)
 
 
 @inside(forceinline=True)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tallbayes.families.compiled import compiled
 from tallbayes.families.expressions import Node, read, smooth, without_constants
-from tallbayes.families.source import load, split, write
-from tallbayes.families.terms import chunk_derivatives, table, third, value
+from tallbayes.families.source import load, split, table_of, write
+from tallbayes.families.terms import chunk_derivatives, third, value
 
 Array = NDArray[np.float64]
 NO_WEIGHTS: Array = np.empty(0)
@@ -68,7 +68,7 @@ def _facts(text: str, constants: tuple[tuple[str, float], ...]) -> tuple[Node, b
 
 @cache
 def _terms(text: str, constants: tuple[tuple[str, float], ...]) -> NDArray[np.intp]:
-    return table(*load(write(read(text, dict(constants)), text)).TERMS)
+    return table_of(load(write(read(text, dict(constants)), text)))
 
 
 def by_row(terms: NDArray[np.intp], y: Array, eta: Array) -> Array:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 from tallbayes.families.expressions import (
     ETA,
@@ -30,14 +32,15 @@ from tallbayes.families.expressions import (
     scale,
     without_constants,
 )
+from tallbayes.families.terms import table
 
 HEADER = '''"""A family of tallbayes: {text}"""
 
 from tallbayes.families import intervals
 from tallbayes.families.chunks import largest, sum_derivatives, sum_values
-from tallbayes.families.compiled import exp, inside, log
+from tallbayes.families.compiled import exp, inside
 from tallbayes.families.elementary import (
-    erf, excess, expm1, lgamma, log1p, log_ndtr, logistic, mills, polygamma, sign, softplus,
+    erf, excess, expm1, lgamma, log, log1p, log_ndtr, logistic, mills, polygamma, sign, softplus,
 )
 from tallbayes.families.quadrature import integrate_carefully
 from tallbayes.families.terms import entry
@@ -278,6 +281,11 @@ def load(source: str) -> Any:
         specification.loader.exec_module(module)
     sys.modules[name] = module
     return module
+
+
+def table_of(module: Any) -> NDArray[np.intp]:
+    """The addresses of a module's functions."""
+    return table(*module.TERMS)
 
 
 def _folder() -> Path:

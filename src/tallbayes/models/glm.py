@@ -123,7 +123,7 @@ class GLM:
                 prior = priors_of(prior, fitted)
                 rows = self.rows.without([column for column, _ in found])
                 self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
-            self.prior = Prior.of(prior, self.coefficients, self.moments)
+            self.prior = Prior.of(prior, self.coefficients, self.moments, self._outcome_scale)
             self.try_family()
         self.outcome_said = said(fitted.outcome, fitted.event, ones, self.observations)
         self.formula: Formula | None = fitted
@@ -202,7 +202,7 @@ class GLM:
             building.add(columns)
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
-            self.prior = Prior.of(prior, self.coefficients, self.moments)
+            self.prior = Prior.of(prior, self.coefficients, self.moments, self._outcome_scale)
             self.try_family()
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
@@ -220,13 +220,25 @@ class GLM:
         return first_pass(self.rows, tag_at_zero(self.family))
 
     @property
+    def _located(self) -> bool:
+        """Whether the linear predictor is where outcomes are, and the first pass is that of least squares."""
+        return isinstance(self.family, Own) and self.family.location and not self.family.tag.canonical
+
+    @property
+    def _outcome_scale(self) -> tuple[float, float]:
+        """Mean and sd of the outcomes, if the linear predictor is on their scale."""
+        if not self._located:
+            return 0.0, 1.0
+        mean, squares = self.rows.mean_outcome, -2 * float(self.first.at_zero.value[0]) / self.rows.total_weight
+        return mean, max(squares - mean**2, np.finfo(float).eps * squares) ** 0.5 or 1.0
+
+    @property
     def start(self) -> Array:
         """Where to begin the search for the mode: at zero, or where least squares are if eta is where outcomes are."""
-        zero = np.zeros(len(self.coefficients))
-        if not (isinstance(self.family, Own) and self.family.location and not self.family.tag.canonical):
-            return zero
-        p, here = zero.size, self.first.at_zero
-        return np.asarray(np.linalg.lstsq(here.curvature[0], here.gradient[0][:p])[0])
+        if not self._located:
+            return np.zeros(len(self.coefficients))
+        here = self.first.at_zero
+        return np.asarray(np.linalg.lstsq(here.curvature[0], here.gradient[0])[0])
 
     def try_family(self, theta: Array | None = None) -> None:
         """Refuse a user's own family whose functions do not fit each other, on some rows; best at a mode."""

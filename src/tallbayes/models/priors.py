@@ -131,8 +131,16 @@ class Prior:
     given: tuple[bool, ...] = ()  # whether each is the user's
 
     @classmethod
-    def of(cls, prior: AnyPrior | None, coefficients: Sequence[str], moments: Moments) -> Prior:
+    def of(
+        cls,
+        prior: AnyPrior | None,
+        coefficients: Sequence[str],
+        moments: Moments,
+        outcome: tuple[float, float] = (0.0, 1.0),
+    ) -> Prior:
         """One prior for all coefficients, or priors by coefficient name; the rest get defaults that follow the columns.
+
+        Where the linear predictor is on the scale of the outcomes, defaults follow their mean and sd as well.
 
         >>> columns = Moments(*np.array([[1, 700], [0, 50], [1, 300], [1, 850], [0, 0]], dtype=float))
         >>> Prior.of({"fico": Normal(0, 1)}, ["Intercept", "fico"], columns).scale
@@ -158,14 +166,16 @@ class Prior:
             if not isinstance(one, CoefficientPrior):
                 raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
         intercept, means = moments.intercept, np.zeros(len(names))
-        widths = SLOPE_SD / moments.unit
+        widths, centers = outcome[1] * SLOPE_SD / moments.unit, np.zeros(len(names))
         if intercept >= 0:
-            widths[intercept] = INTERCEPT_SD / abs(moments.mean[intercept])
+            widths[intercept] = outcome[1] * INTERCEPT_SD / abs(moments.mean[intercept])
+            centers[intercept] = outcome[0] / moments.mean[intercept]
             if names[intercept] not in chosen:
                 means = moments.mean / moments.mean[intercept]
                 means[intercept] = 0.0
         all_of_them = [
-            chosen.get(name) or Normal(0.0, width) for name, width in zip(names, widths.tolist(), strict=True)
+            chosen.get(name) or Normal(center, width)
+            for name, center, width in zip(names, centers.tolist(), widths.tolist(), strict=True)
         ]
         mean, scale, df = (
             np.array([getattr(one, part) for one in all_of_them], float) for part in ("mean", "scale", "df")
