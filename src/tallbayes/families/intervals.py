@@ -35,16 +35,43 @@ def point(x):
 
 
 @interval
-def plus(a, b):
-    """Sum."""
-    return wider(a[0] + b[0], a[1] + b[1], WIDER)
+def total(low, high, size, terms):
+    """A sum of so many terms, given the sum of their sizes; each addition errs by no more than a share of that."""
+    away = 0.125 * WIDER * (terms + 8.0) * size + TINY
+    return low - away, high + away
+
+
+@interval
+def size(a):
+    """The largest size of anything in it, as a number."""
+    one, two = abs(a[0]), abs(a[1])
+    return max(one, two) + 0.0 * (one + two)  # a NaN stays
+
+
+@interval
+def positive(a):
+    """What is known to be positive or zero."""
+    return max(a[0], 0.0), a[1]
+
+
+@interval
+def product(low, high, factors):
+    """A product of so many factors that are positive or zero, from the products of their ends."""
+    error = 0.125 * WIDER * (factors + 8.0)
+    return max(low * (1.0 - error) - TINY, 0.0), high * (1.0 + error) + TINY
 
 
 @interval
 def times_number(c, a):
     """A number times an interval."""
     one, two = c * a[0], c * a[1]
-    return wider(one if c > 0.0 else two, two if c > 0.0 else one, WIDER)
+    return wider(one if c > 0.0 else two, two if c > 0.0 else one, 2 * WIDER)
+
+
+@interval
+def negative(a):
+    """Minus it, which is exact."""
+    return -a[1], -a[0]
 
 
 @interval
@@ -71,7 +98,7 @@ def square(a):
     one, two = a[0] * a[0], a[1] * a[1]
     inner = (a[0] <= 0.0) & (a[1] >= 0.0)
     low = 0.0 if inner else min(one, two)
-    return wider(low, max(one, two) + 0.0 * (one + two), WIDER)
+    return max(low * (1.0 - WIDER) - TINY, 0.0), (max(one, two) + 0.0 * (one + two)) * (1.0 + WIDER) + TINY
 
 
 @interval

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,13 @@ from tallbayes.families.expressions import (
 )
 from tallbayes.families.terms import table
 
-HEADER = '''"""A family of tallbayes: {text}"""
+# What goes into the code of a family. Numba compiles anew only if the file of a function has changed: so it names them.
+INGREDIENTS = ("chunks", "compiled", "elementary", "intervals", "quadrature", "terms")
+
+HEADER = '''"""A family of tallbayes: {text}
+
+Made with {ingredients}.
+"""
 
 from tallbayes.families import intervals
 from tallbayes.families.chunks import largest, sum_derivatives, sum_values
@@ -168,19 +175,9 @@ class Lines:
         if not has_eta(node):
             return self._new(f"intervals.point({self.value(node)})", "i")
         if kind == "sum":
-            total = "" if not parts[0] else self._new(f"({parts[0]!r}, {parts[0]!r})", "i")
-            for term, coefficient in parts[1:]:
-                own = self.interval(term, at)
-                if coefficient != 1.0:
-                    own = self._new(f"intervals.times_number({coefficient!r}, {own})", "i")
-                total = own if not total else self._new(f"intervals.plus({total}, {own})", "i")
-            return total
+            return self._interval_sum(node, at)
         if kind == "product":
-            total = ""
-            for base, exponent in parts:
-                own = self._interval_power(base, exponent, at)
-                total = own if not total else self._new(f"intervals.times({total}, {own})", "i")
-            return total
+            return self._interval_product(node, at)
         if kind == "where":
             comparison, left, right, yes, no = parts
             sides = self.value(left), self.value(right)
@@ -192,31 +189,77 @@ class Lines:
             return self._new(f"intervals.polygamma({kind[9:]}, {inner})", "i")
         return self._new(f"intervals.{'absolute' if kind == 'abs' else kind}({inner})", "i")
 
-    def _interval_power(self, base: Node, exponent: float, at: str) -> str:
-        own = self.interval(base, at)
-        if exponent == 1.0:
-            return own
-        if exponent != int(exponent):
-            return self._new(f"intervals.root_power({own}, {exponent!r})", "i")
-        whole = abs(int(exponent))
-        name = own
-        if whole > 1:
-            name = self._even_and_odd(own, whole)
-        return name if exponent > 0 else self._new(f"intervals.inverse({name})", "i")
+    def _interval_sum(self, node: Node, at: str) -> str:
+        """Rounded outwards once, by a share of the sum of sizes."""
+        constant, *terms = node.parts
+        if constant == 0.0 and len(terms) == 1 and terms[0][1] == -1.0:
+            return self._new(f"intervals.negative({self.interval(terms[0][0], at)})", "i")
+        low, high, size = ([repr(part)] if constant else [] for part in (constant, constant, abs(constant)))
+        for term, coefficient in terms:
+            name = self.interval(term, at)
+            ends = (0, 1) if coefficient > 0 else (1, 0)
+            low.append(f"{coefficient!r} * {name}[{ends[0]}]")
+            high.append(f"{coefficient!r} * {name}[{ends[1]}]")
+            most = f"{name}[1]" if positive(term) else f"intervals.size({name})"
+            size.append(f"{abs(coefficient)!r} * {most}")
+        sums = ", ".join(" + ".join(part) for part in (low, high, size))
+        return self._new(f"intervals.total({sums}, {len(low)}.0)", "i")
 
-    def _even_and_odd(self, own: str, whole: int) -> str:
-        """A whole power: squares of squares, so that nothing negative comes of what is even."""
-        if whole == 1:
-            return own
-        half = self._even_and_odd(own, whole // 2)
-        squared = self._once((own, "i squared", whole // 2), f"intervals.square({half})")
-        return squared if whole % 2 == 0 else self._new(f"intervals.times({squared}, {own})", "i")
+    def _interval_product(self, node: Node, at: str) -> str:
+        """What cannot be negative is multiplied at either end, and rounded once; other factors come one by one."""
+        numbers, low, high, others = list[str](), list[str](), list[str](), list[str]()
+        for base, exponent in node.parts:
+            whole, times = exponent == int(exponent), abs(int(exponent))
+            if not has_eta(base):
+                numbers.append(self._power(base, exponent, "eta"))
+            elif whole and (positive(base) or times % 2 == 0):
+                name = self._positive(base, at)
+                if not positive(base):
+                    times //= 2
+                low += [f"{name}[0]" if exponent > 0 else self._once((name, "1/[1]"), f"1.0 / {name}[1]")] * times
+                high += [f"{name}[1]" if exponent > 0 else self._once((name, "1/[0]"), f"1.0 / {name}[0]")] * times
+            else:
+                others.append(self._other_power(base, exponent, at))
+        if low:
+            ends = " * ".join(low), " * ".join(high)
+            others.insert(0, self._new(f"intervals.product({ends[0]}, {ends[1]}, {len(low)}.0)", "i"))
+        total, *rest = others
+        for other in rest:
+            total = self._new(f"intervals.times({total}, {other})", "i")
+        return self._new(f"intervals.times_number({' * '.join(numbers)}, {total})", "i") if numbers else total
+
+    def _positive(self, base: Node, at: str) -> str:
+        """The interval of a base that cannot be negative, or of its square."""
+        name = self.interval(base, at)
+        return self._once((name, "positive"), f"intervals.{'positive' if positive(base) else 'square'}({name})")
+
+    def _other_power(self, base: Node, exponent: float, at: str) -> str:
+        """An odd power, or one that is not whole."""
+        name = self.interval(base, at)
+        if exponent != int(exponent):
+            return self._new(f"intervals.root_power({name}, {exponent!r})", "i")
+        found = name
+        for _ in range(abs(int(exponent)) // 2):
+            squared = self._once((name, "positive"), f"intervals.square({name})")
+            found = self._new(f"intervals.times({found}, {squared})", "i")
+        return found if exponent > 0 else self._new(f"intervals.inverse({found})", "i")
 
     def function(self, head: str, result: str, decorator: str = "@inside(forceinline=True)") -> str:
         """The lines as a function."""
         return "\n".join(
             [decorator, f"def {head}:", *(f"    {line}" for line in self.lines), f"    return {result}", "", "", ""]
         )
+
+
+def positive(node: Node) -> bool:
+    """Whether an expression cannot be negative, as far as its form tells."""
+    if node.kind == "number":
+        return bool(node.parts[0] >= 0)
+    if node.kind == "sum":
+        return bool(node.parts[0] >= 0) and all(factor > 0 and positive(term) for term, factor in node.parts[1:])
+    if node.kind == "product":
+        return all(positive(base) or exponent % 2 == 0 for base, exponent in node.parts)
+    return node.kind in ("exp", "logistic", "softplus", "mills", "excess", "abs", "polygamma1", "polygamma3")
 
 
 def split(node: Node) -> tuple[bool, Node]:
@@ -258,7 +301,15 @@ def write(node: Node, text: str) -> str:
         f"two = intervals.largest({mid}) + (away + 1e-15 * (abs(low) + abs(high))) * intervals.largest({fourth})",
     ]
     parts.append(bound.function("_bound(y, low, high)", "two if two < one else one", "@intervals.interval"))
-    return HEADER.format(text=text.replace('"""', "")) + "".join(parts) + FOOTER
+    header = HEADER.format(text=text.replace("\\", "").replace('"', ""), ingredients=_ingredients())
+    return header + "".join(parts) + FOOTER
+
+
+@cache
+def _ingredients() -> str:
+    """A fingerprint of all that the code of a family is made with."""
+    files = (Path(__file__).with_name(f"{name}.py").read_bytes() for name in INGREDIENTS)
+    return hashlib.sha256(b"".join(files)).hexdigest()[:24]
 
 
 def load(source: str) -> Any:
