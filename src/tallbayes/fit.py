@@ -69,7 +69,8 @@ def fit(
     data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
     family: "bernoulli" (outcomes of two kinds), "poisson", or `tb.Bernoulli(link="probit")`,
-        `tb.Binomial(trials="sent")`, `tb.Poisson(exposure="days")`.
+        `tb.Binomial(trials="sent")`, `tb.Poisson(exposure="days")`, `tb.NegativeBinomial(shape=2.0)`,
+        `tb.Gamma(shape=2.0)`, or one of your own by `tb.family`.
     prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name, or texts
         such as "normal(0, 1)" and "student_t(4, 0, 2.5)". Those not given follow the columns: Normal(0, 5 / sd of the
         column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where all columns
