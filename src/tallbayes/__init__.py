@@ -7,9 +7,12 @@ from tallbayes.data import datasets
 from tallbayes.data.scan import scan
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.families.gamma import Gamma
+from tallbayes.families.gaussian import Gaussian
 from tallbayes.families.negative_binomial import NegativeBinomial
 from tallbayes.families.own import family
 from tallbayes.fit import fit
+from tallbayes.gaussian.fit import GaussianFit
+from tallbayes.gaussian.model import GaussianModel
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
@@ -44,6 +47,9 @@ __all__ = [
     "Consensus",
     "Fit",
     "Gamma",
+    "Gaussian",
+    "GaussianFit",
+    "GaussianModel",
     "HalfCauchy",
     "HalfNormal",
     "Hierarchical",

@@ -14,6 +14,8 @@ from tallbayes.data.timing import Phases
 from tallbayes.engines.dask_frames import is_dask_frame
 from tallbayes.engines.opening import on_engine
 from tallbayes.families import Bernoulli, Family
+from tallbayes.families.gaussian import Gaussian
+from tallbayes.gaussian.model import GaussianModel
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.design import parse_for
@@ -134,10 +136,14 @@ def fit(
         with showing(progress):
             with phases("design"):
                 parsed, rows = parse_for(formula, rows, family, weights, offset)
-            if parsed.group is not None:
-                model: GLM = Hierarchical(parsed, rows, family, prior, group_prior, **given)
-            elif group_prior is not None:
+            if parsed.group is None and group_prior is not None:
                 raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
+            if families.resolve(family) == Gaussian():
+                if parsed.group is not None:
+                    raise ValueError("group terms are not there yet for family 'gaussian'; leave out the group term")
+                model: GLM = GaussianModel(parsed, rows, prior, **given)
+            elif parsed.group is not None:
+                model = Hierarchical(parsed, rows, family, prior, group_prior, **given)
             else:
                 model = GLM(parsed, rows, family, prior, **given)
         model.seconds["design"] += phases.seconds["design"]

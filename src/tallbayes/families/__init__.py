@@ -22,6 +22,7 @@ from tallbayes.families.cloglog import Cloglog
 from tallbayes.families.exposure import Exposed
 from tallbayes.families.expressed import Expressed
 from tallbayes.families.gamma import Gamma
+from tallbayes.families.gaussian import Gaussian
 from tallbayes.families.given import Given
 from tallbayes.families.logit import Logit
 from tallbayes.families.negative_binomial import NegativeBinomial
@@ -149,8 +150,10 @@ class Poisson(Exposed):
         return rng.poisson(self.mean(eta)).astype(float)
 
 
-Family = Bernoulli | Binomial | Poisson | NegativeBinomial | Gamma | Own
-NAMES: dict[str, type[Family]] = {kind.name: kind for kind in (Bernoulli, Binomial, Poisson, NegativeBinomial, Gamma)}
+Family = Bernoulli | Binomial | Poisson | NegativeBinomial | Gamma | Gaussian | Own
+NAMES: dict[str, type[Family]] = {
+    kind.name: kind for kind in (Bernoulli, Binomial, Poisson, NegativeBinomial, Gamma, Gaussian)
+}
 
 
 def resolve(family: str | Family | Mapping[str, Any]) -> Family:
@@ -195,6 +198,15 @@ def with_trials(family: Family, trials: str | None) -> Family:
             f"the number of trials is there twice, in the formula ({trials}) and in {family}; leave out one of them"
         )
     return Binomial(trials, family.link)
+
+
+def is_location(family: Family) -> bool:
+    """Whether the linear predictor is where outcomes are, on their scale.
+
+    >>> is_location(Gaussian()), is_location(Poisson())
+    (True, False)
+    """
+    return isinstance(family, Gaussian) or (isinstance(family, Own) and family.location)
 
 
 def check(family: Family, y: Array, name: str, trials: Array | None = None) -> None:

@@ -47,7 +47,7 @@ class GroupEffects:
         self.codes[unknown] = theta.shape[1] + places
         self.new_levels: list[Any] = levels.tolist()
 
-    def order(self) -> NDArray[np.intp]:
+    def order(self, rows: int) -> NDArray[np.intp]:
         """Rows sorted by group, so that a slice of them has few groups."""
         return np.argsort(self.codes, kind="stable")
 

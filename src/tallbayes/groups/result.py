@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallbayes.families.gaussian import Gaussian
 from tallbayes.families.own import Own
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.mode import GroupMode
@@ -51,7 +52,7 @@ def group_facts(mode: GroupMode) -> dict[str, Any]:
         mean = outcome / weight
         alone = at.effects + at.effect_slope / at.effect_curvature
     same = weight == 0
-    if not isinstance(model.family, Own):
+    if not isinstance(model.family, Own | Gaussian):
         same |= model.family.variance(mean) == 0
     dims, whole = (model.group,), np.rint(weight).astype(np.int64)
     return {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Family, Tag
-from tallbayes.families.expressed import Expressed
+from tallbayes.families.gaussian import LEAST_SQUARES
 from tallbayes.families.own import Own
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.looking import FirstLook, Look
@@ -19,7 +19,6 @@ from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
 LOOKED_AT, SHARE = 30_000, 1 / 300  # rows where there are more than twice as many, or such a share of very many
 MOST_BYTES = 1 << 25  # of them
-LEAST_SQUARES = Expressed("-((y - eta) ** 2) / 2")
 
 
 class First(NamedTuple):

@@ -30,7 +30,7 @@ from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.building import builder
-from tallbayes.rows.calibration import FARTHEST, by_predictor, calibrate
+from tallbayes.rows.calibration import FARTHEST, Calibration, by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import RowsAtHand
@@ -222,14 +222,17 @@ class GLM:
     @property
     def _located(self) -> bool:
         """Whether the linear predictor is where outcomes are, and the first pass is that of least squares."""
-        return isinstance(self.family, Own) and self.family.location and not self.family.tag.canonical
+        return families.is_location(self.family) and not self.family.tag.canonical
 
     @property
     def _outcome_scale(self) -> tuple[float, float]:
-        """Mean and sd of the outcomes, if the linear predictor is on their scale."""
+        """Mean (if there is an intercept) and sd of outcomes less offsets, where the linear predictor is on their scale."""
         if not self._located:
             return 0.0, 1.0
-        mean, squares = self.rows.mean_outcome, -2 * float(self.first.at_zero.value[0]) / self.rows.total_weight
+        here, weight, mean = self.first.at_zero, self.rows.total_weight, 0.0
+        if (intercept := self.moments.intercept) >= 0:
+            mean = float(here.gradient[0, intercept] / (weight * self.moments.mean[intercept]))
+        squares = -2 * float(here.value[0]) / weight
         return mean, max(squares - mean**2, np.finfo(float).eps * squares) ** 0.5 or 1.0
 
     @property
@@ -276,17 +279,20 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            anywhere = isinstance(self.family, Own) and self.family.location
-            farthest = np.inf if anywhere else FARTHEST
+            farthest = np.inf if families.is_location(self.family) else FARTHEST
             cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look, farthest=farthest)
             calibration = calibrate(cells, self.family)
+        return self._result("regression", run, calibration)
+
+    def _result(self, kind: str, run: Sampled, calibration: Calibration) -> Result:
+        """What a fit of some kind is made of."""
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
         stats = run.stats | {"outcome": self.outcome_said, "told": told}
         if isinstance(self.family, Own):
             stats["bounds"] = self.family.tag.trust
-        return Result("regression", self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
+        return Result(kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
     def described_prior(self) -> dict[str, str]:
         """The prior of each parameter in words, by its name."""

@@ -199,7 +199,7 @@ class Prior:
 
     def log_density(self, theta: Array) -> Array:
         """Log density, with its constant."""
-        z = (self._at_means(theta) - self.mean) / self.scale
+        z = (self.at_means(theta) - self.mean) / self.scale
         kernel = np.where(np.isinf(self.df), -0.5 * z * z, -self._exponent * np.log1p(z * z / self._df))
         return np.asarray(kernel.sum(-1) - self._log_constant)
 
@@ -223,12 +223,12 @@ class Prior:
 
     def each(self, theta: Array) -> tuple[Array, Array]:
         """Slopes and precisions of the densities by themselves, each in what it is a density of."""
-        away = self._at_means(theta) - self.mean
+        away = self.at_means(theta) - self.mean
         z = away / self.scale
         precision = np.where(np.isinf(self.df), 1.0, 2 * self._exponent / (self._df + z * z)) / self.scale**2
         return -precision * away, precision
 
-    def _at_means(self, theta: Array) -> Array:
+    def at_means(self, theta: Array) -> Array:
         """What the densities are of: the coefficients, with the intercept where columns are at their means."""
         found = np.array(theta, dtype=float)
         if self.means.any():

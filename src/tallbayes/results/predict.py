@@ -55,8 +55,8 @@ class Predicted(NamedTuple):
 class Effects(Protocol):
     """What rows have in their linear predictor besides x'beta and the offset."""
 
-    def order(self) -> NDArray[np.intp]:
-        """In which order rows are best asked for."""
+    def order(self, rows: int) -> NDArray[np.intp]:
+        """In which order so many rows are best asked for."""
 
     def of(self, rows: NDArray[np.intp]) -> Array:
         """Effects (row, draw) of some rows."""
@@ -115,7 +115,7 @@ def predict(
             eta += effects.of(rows)
         return eta
 
-    order = np.arange(X.shape[1]) if effects is None else effects.order()
+    order = np.arange(X.shape[1]) if effects is None else effects.order(X.shape[1])
     return summarise(order, len(beta), predictors, mean, interval)
 
 

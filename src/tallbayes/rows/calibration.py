@@ -17,6 +17,7 @@ from scipy.special import gammaincinv, ndtri
 
 from tallbayes.families import Family
 from tallbayes.families.compiled import compiled
+from tallbayes.families.gaussian import Gaussian
 from tallbayes.families.own import Own
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.looking import Look
@@ -179,7 +180,9 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     some = cells.weight > 0
     weight, outcome, square = cells.weight[some], cells.outcome[some], cells.square[some]
     mean = family.mean(cells.predictor[some] / weight)
-    if isinstance(family, Own):  # which need not say how much outcomes vary: by as much as those of all rows do
+    if isinstance(
+        family, Own | Gaussian
+    ):  # which need not say how much outcomes vary: by as much as those of all rows do
         left = square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum()
         each = np.full(mean.size, left / weight.sum())
     else:
@@ -190,7 +193,7 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     _, where = np.unique((BINS * middle / measure.sum()).astype(int), return_inverse=True)
     joined = (np.bincount(where, each).astype(float) for each in (weight, expected, variance, outcome))
     rows, expected, variance, observed = joined
-    if isinstance(family, Own) and family.outcomes == "numbers":
+    if isinstance(family, Gaussian) or (isinstance(family, Own) and family.outcomes == "numbers"):
         lower, upper = ((expected + ndtri(share) * variance**0.5) / rows for share in RANGE)
         return Calibration(rows, expected / rows, observed / rows, lower, upper)
     lower, upper = (_range(share, expected, variance) / rows for share in RANGE)

@@ -1,0 +1,44 @@
+"""Outcomes with Normal errors, whose standard deviation is estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.families.checks import Check, Numbers
+from tallbayes.families.expressed import Expressed
+
+Array = NDArray[np.float64]
+
+LEAST_SQUARES = Expressed("-((y - eta) ** 2) / 2")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Outcomes with mean eta and Normal errors of one standard deviation, which is estimated too.
+
+    >>> Gaussian().mean(np.array([1.5]))
+    array([1.5])
+    """
+
+    name: ClassVar[str] = "gaussian"
+
+    @property
+    def tag(self) -> Expressed:
+        """The log-likelihood of a row, were the standard deviation one."""
+        return LEAST_SQUARES
+
+    def checking(self, name: str) -> Check:
+        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        return Numbers(name)
+
+    def mean(self, eta: Array) -> Array:
+        """Expected outcome."""
+        return np.asarray(eta, dtype=float)
+
+    def simulate(self, rng: np.random.Generator, eta: Array, sd: float = 1.0) -> Array:
+        """Draw outcomes."""
+        return rng.normal(eta, sd)

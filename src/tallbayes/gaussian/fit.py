@@ -1,0 +1,83 @@
+"""The posterior of a Gaussian regression, and predictions with and without noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from tallbayes.data.pieces import Source
+from tallbayes.data.sources import open_source
+from tallbayes.models.side_by_side import SideBySide
+from tallbayes.results.fit import Fit
+from tallbayes.results.predict import Asked, as_table, gathered
+
+Array = NDArray[np.float64]
+
+
+class GaussianFit(Fit):
+    """A posterior sample of a regression with Normal errors: coefficients, and `sd`, the errors' standard deviation."""
+
+    kind: ClassVar[str] = "gaussian"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all parameters: the coefficients, and the errors' sd."""
+        return (*self.coefficients, "sd")
+
+    @property
+    def _draws(self) -> SideBySide:
+        return SideBySide(self._values("beta", "coefficient"), self._values("sd")[..., None])
+
+    def predict(
+        self,
+        new_data: Any,
+        offset: ArrayLike | None = None,
+        draws: int = 300,
+        interval: float = 0.94,
+        seed: int = 0,
+        noise: bool = False,
+    ) -> pd.DataFrame:
+        """Posterior mean and interval of each row's expected outcome; with `noise`, the interval of a new outcome.
+
+        See `Fit.predict` for the other arguments.
+        """
+        if not noise:
+            return super().predict(new_data, offset, draws, interval, seed)
+        source, asked = open_source(new_data), Asked(offset, draws, interval, seed)
+        noisy = _Noisy(self)
+        return as_table(gathered(noisy._predicted(source, (), asked), source.rows), interval, new_data)
+
+
+class _Noisy(GaussianFit):
+    """The same fit, with errors in what it predicts."""
+
+    kind: ClassVar[str] = "gaussian with noise"
+
+    def __init__(self, fit: GaussianFit) -> None:
+        vars(self).update(vars(fit))
+
+    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Any]:
+        sd = self._values("sd")
+        errors = ndtri((np.arange(chosen.size) + 0.5) / chosen.size)  # evenly, so that few draws are enough
+        return partial(Noise, sd[divmod(chosen, sd.shape[1])] * np.random.default_rng(seed).permutation(errors))
+
+
+class Noise:
+    """Errors of new outcomes, one for each draw; see `Effects`."""
+
+    def __init__(self, errors: Array, source: Source) -> None:
+        self._errors = errors
+
+    def order(self, rows: int) -> NDArray[np.intp]:
+        """See `Effects`."""
+        return np.arange(rows)
+
+    def of(self, rows: NDArray[np.intp]) -> Array:
+        """See `Effects`."""
+        return np.broadcast_to(self._errors, (rows.size, self._errors.size))

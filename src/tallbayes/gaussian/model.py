@@ -1,0 +1,126 @@
+"""A regression with Gaussian outcomes, whose standard deviation is a parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.data.timing import Phases
+from tallbayes.gaussian.fit import GaussianFit
+from tallbayes.gaussian.kernel import GaussianKernel
+from tallbayes.gaussian.sums import LOST, Sums
+from tallbayes.groups.scale import HalfNormal, ScalePrior
+from tallbayes.models.cautions import warn_of_pull
+from tallbayes.models.collinear import refuse_collinear
+from tallbayes.models.glm import GLM
+from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.sampling.seeds import Seed
+
+Array = NDArray[np.float64]
+
+SD_SCALE = 5.0  # of the default prior of the errors' sd, in sds of the outcomes
+
+
+@dataclass(frozen=True)
+class GaussianSetup:
+    """Makes the one kernel that there is for Gaussian outcomes; see `sampling/setup.py`."""
+
+    model: GaussianModel
+    seed: Seed
+    phases: Phases
+
+    def auto(self) -> GaussianKernel:
+        """Sums instead of rows."""
+        model = self.model
+        refuse_collinear(model.coefficients, model.moments.largest, model.first.at_zero.curvature[0])
+        with self.phases("mode"):
+            sums = model.sums
+        variance = max(sums.residual / max(sums.weight, 1.0), np.finfo(float).tiny)
+        warn_of_pull(model.coefficients, sums.curvature / variance, model.prior.gradient(sums.least), [])
+        return GaussianKernel(model)
+
+    def thinned(self) -> NoReturn:
+        """Refuse."""
+        _refuse("thinned")
+
+    def metropolis(self, proposal: str | None) -> NoReturn:
+        """Refuse."""
+        _refuse("mh")
+
+    def two_stage(self, surrogate: Any, proposal: str | None, subchain: int | None) -> NoReturn:
+        """Refuse."""
+        _refuse("two-stage")
+
+    def subsampling(self, estimator: Any) -> NoReturn:
+        """Refuse."""
+        _refuse("subsampling")
+
+    def consensus(self, how: Any) -> NoReturn:
+        """Refuse."""
+        _refuse("consensus")
+
+
+def _refuse(method: str) -> NoReturn:
+    raise ValueError(
+        f"method={method!r} is not for Gaussian outcomes, which need no rows once these are summed up; leave it out"
+    )
+
+
+class GaussianModel(GLM):
+    """A regression of an outcome with Normal errors on the columns of a formula; arguments are those of `tb.GLM`.
+
+    `sd_prior` is that of the errors' standard deviation: half-Normal with five times the sd of the outcomes, unless
+    given.
+
+    >>> model = GaussianModel("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0.1, 1.2, 1.9, 3.1]})
+    >>> model.sums.least.round(2)
+    array([0.12, 0.97])
+    """
+
+    setup = GaussianSetup
+
+    def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: ScalePrior | None = None, **given: Any):
+        super().__init__(formula, data, "gaussian", prior, **given)
+        self.sd_prior = sd_prior or HalfNormal(SD_SCALE * self._outcome_scale[1])
+
+    @cached_property
+    def sums(self) -> Sums:
+        """All that the rows say: from the first pass, and another one if large outcomes would cost residuals digits."""
+        weight, at_zero = self.rows.total_weight, self.first.at_zero
+        found = Sums.at(np.zeros(len(self.coefficients)), weight, at_zero)
+        if -2 * float(at_zero.value[0]) > LOST * found.residual:
+            found = Sums.at(found.least, weight, self.derivatives(found.least))
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector."""
+        return (*self.coefficients, "sd")
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.rows.width + 1
+
+    def described_prior(self) -> dict[str, str]:
+        """The prior of each parameter in words, by its name."""
+        (value,) = vars(self.sd_prior).values()
+        return super().described_prior() | {"sd": f"{type(self.sd_prior).__name__}({value:.4g})"}
+
+    def variables(self, theta: Array) -> Variables:
+        """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
+        found, coordinates = super().variables(theta[..., :-1])
+        return found | {"sd": (("chain", "draw"), theta[..., -1])}, coordinates
+
+    def result(self, run: Sampled) -> Result:
+        """The draws by name, predictions held against outcomes, and what is needed to predict."""
+        with run.phases("calibration"):
+            beta = run.theta[..., :-1].mean((0, 1))
+            cells = by_predictor(self.rows, beta, look=self.first.look, farthest=np.inf)
+            calibration = calibrate(cells, self.family)
+        return self._result(GaussianFit.kind, run, calibration)
