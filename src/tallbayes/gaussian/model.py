@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.gaussian.fit import GaussianFit
@@ -18,6 +19,7 @@ from tallbayes.models.cautions import warn_of_pull
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.priors import GivenPrior
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.sampling.seeds import Seed
 
@@ -86,7 +88,33 @@ class GaussianModel(GLM):
 
     def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: ScalePrior | None = None, **given: Any):
         super().__init__(formula, data, "gaussian", prior, **given)
-        self.sd_prior = sd_prior or HalfNormal(SD_SCALE * self._outcome_scale[1])
+        self.sd_prior = sd_prior or self._usual_sd_prior
+
+    @classmethod
+    def from_arrays(  # type: ignore[override]
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        prior: GivenPrior | None = None,
+        sd_prior: ScalePrior | None = None,
+        *,
+        coefficients: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> GaussianModel:
+        """The model of a design matrix X (rows, columns) that you made yourself, intercept included.
+
+        >>> GaussianModel.from_arrays([[1.0], [1.0], [1.0]], [3.0, 4.0, 6.0]).names
+        ('x0', 'sd')
+        """
+        self = cls.__new__(cls)
+        self._from_arrays(X, y, "gaussian", prior, coefficients, weights, offset)
+        self.sd_prior = sd_prior or self._usual_sd_prior
+        return self
+
+    @property
+    def _usual_sd_prior(self) -> ScalePrior:
+        return HalfNormal(SD_SCALE * self._outcome_scale[1])
 
     @cached_property
     def sums(self) -> Sums:

@@ -226,7 +226,7 @@ class GLM:
 
     @property
     def _outcome_scale(self) -> tuple[float, float]:
-        """Mean (if there is an intercept) and sd of outcomes less offsets, where the linear predictor is on their scale."""
+        """Mean (if there is an intercept) and sd of outcomes less offsets, if linear predictors are on their scale."""
         if not self._located:
             return 0.0, 1.0
         here, weight, mean = self.first.at_zero, self.rows.total_weight, 0.0
