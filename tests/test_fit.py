@@ -173,7 +173,7 @@ BAD_OPTIONS = {
     "negative warm-up": ({"warmup": -1}, "warmup must be"),
     "negative seed": ({"seed": -1}, "seed must be"),
     "target of zero": ({"target_ess": 0}, "target_ess must be a positive number"),
-    "unknown family": ({"family": "gamma"}, "family 'gamma' is not known"),
+    "unknown family": ({"family": "weibull"}, "family 'weibull' is not known"),
     "large subsample": (
         {"method": tb.TwoStage(tb.Subsample(4_000))},
         "asks for 4,000 rows, but the data has only 3,000",

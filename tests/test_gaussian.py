@@ -110,19 +110,15 @@ def test_student_t_priors_against_quadrature():
     log_sd = np.linspace(-0.2, 2.2, 41)
     others = replace(one.prior, scale=np.where(np.isfinite(one.prior.df), 1e8, one.prior.scale), df=np.full(3, np.inf))
     precision, slope = others.precision(np.zeros(3)), others.gradient(np.zeros(3))
-    keep = [0, 2]  # the intercept's prior is about its value where columns are at their means
-    heights = np.empty((beta.size, log_sd.size))
-    for i, b in enumerate(beta):
-        for j, s in enumerate(log_sd):
-            v = np.exp(2 * s)
-            full, lean = precision + x.T @ x / v, slope + x.T @ y / v
-            lean_left = lean[keep] - full[np.ix_(keep, [1])][:, 0] * b
-            inner = full[np.ix_(keep, keep)]
-            quadratic = lean[1] * b - 0.5 * full[1, 1] * b * b + 0.5 * lean_left @ np.linalg.solve(inner, lean_left)
-            heights[i, j] = (
-                quadratic - 0.5 * np.linalg.slogdet(inner)[1] - y.size * s - 0.5 * y @ y / v
-                + one.sd_prior.log_density(np.exp(s)) + s + stats.t.logpdf(b, 3, 0, 0.2)
-            )  # fmt: skip
+    b, s = np.meshgrid(beta, log_sd, indexing="ij")
+    v = np.exp(2 * s)[..., None, None]
+    full, lean = precision + x.T @ x / v, slope + x.T @ y / v[..., 0]
+    keep = [0, 2]
+    inner, left = full[..., keep, :][..., keep], lean[..., keep] - full[..., keep, 1] * b[..., None]
+    quadratic = lean[..., 1] * b - 0.5 * full[..., 1, 1] * b * b
+    quadratic += 0.5 * (left * np.linalg.solve(inner, left[..., None])[..., 0]).sum(-1)
+    heights = quadratic - 0.5 * np.linalg.slogdet(inner)[1] - y.size * s - 0.5 * y @ y / v[..., 0, 0]
+    heights += one.sd_prior.log_density(np.exp(s)) + s + stats.t.logpdf(b, 3, 0, 0.2)
     density = np.exp(heights - heights.max()).sum(1)
     below = np.cumsum(density) / density.sum()
     drawn = last(GaussianKernel(one), 1_000, 25)[:, 1]
@@ -195,5 +191,8 @@ def test_what_is_refused():
         tb.fit("y ~ x", frame(), family="gaussian", method="mh", progress=False)
     with pytest.raises(ValueError, match="group terms are not there yet"):
         tb.fit("y ~ x + (1 | w)", frame(), family="gaussian", progress=False)
+    for make in (tb.GLM, tb.Hierarchical):
+        with pytest.raises(ValueError, match=r"standard deviation to estimate"):
+            make("y ~ x" + (" + (1 | w)" if make is tb.Hierarchical else ""), frame(), family="gaussian")
     with pytest.raises(ValueError, match="linear combination"):
         tb.fit("y ~ x + x2", frame().assign(x2=frame()["x"] * 2), family="gaussian", progress=False)

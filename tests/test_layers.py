@@ -17,6 +17,7 @@ ROOMS = [
     "sampling",
     "results",
     "groups",
+    "gaussian",
     "splines",
     "plots",
     "fit",

@@ -38,7 +38,7 @@ def test_sums_are_those_of_all_rows(weighted):
     weights = np.random.default_rng(1).random(5_000) if weighted else NONE
     found = sums(eta, y, weights)
     own = weights if weighted else np.ones(5_000)
-    np.testing.assert_allclose([part.sum() for part in found], [own.sum(), own @ eta, own @ y])
+    np.testing.assert_allclose([part.sum() for part in found], [own.sum(), own @ eta, own @ y, own @ y**2])
     some = found.weight > 0
     centre = found.predictor[some] / found.weight[some]
     assert (np.diff(centre) > 0).all()  # cells are in order
@@ -156,7 +156,7 @@ def test_some_rows_tell_how_far_predictors_reach(family, low, spread):
     before = every.passes
     found = by_predictor(every, [1.0], look=look)
     assert every.passes == before + 1
-    for part, total in zip(found, (y.size, eta.sum(), y.sum()), strict=True):
+    for part, total in zip(found, (y.size, eta.sum(), y.sum(), (y**2).sum()), strict=True):
         np.testing.assert_allclose(part.sum(), total)
     outside = found.weight[[0, -1]].sum()
     assert 0 < outside < y.size / 300

@@ -60,7 +60,12 @@ def thinned(name: str, model: GLM | None = None) -> Any:
 # --- the harness ---
 
 
-@pytest.mark.parametrize("name", MODELS)
+SHOWN = ("poisson", "probit", "student t")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SHOWN else [pytest.mark.long]) for name in MODELS]
+)
 def test_chains_that_start_in_the_posterior_stay_there(name):
     assert harness.departure(thinned(name), STEPS, CHAINS, seed=SEED) > harness.FALSE_ALARM
 

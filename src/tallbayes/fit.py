@@ -70,7 +70,7 @@ def fit(
         day(d), weekday(d), hour(d) or days(d).
     data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
-    family: "bernoulli" (outcomes of two kinds), "poisson", or `tb.Bernoulli(link="probit")`,
+    family: "bernoulli" (outcomes of two kinds), "poisson", "gaussian", or `tb.Bernoulli(link="probit")`,
         `tb.Binomial(trials="sent")`, `tb.Poisson(exposure="days")`, `tb.NegativeBinomial(shape=2.0)`,
         `tb.Gamma(shape=2.0)`, or one of your own by `tb.family`.
     prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name, or texts

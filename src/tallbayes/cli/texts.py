@@ -24,7 +24,7 @@ ESTIMATORS = "taylor, taylor(ROWS), spline or spline(ROWS)"
 SURROGATES = "taylor, taylor(ROWS), case-control(ROWS), subsample(ROWS) or stratified(ROWS, COLUMN)"
 FAMILIES = """bernoulli, bernoulli(probit), bernoulli(cloglog), poisson, poisson(EXPOSURE_COLUMN), binomial,
 binomial(TRIALS_COLUMN), binomial(TRIALS_COLUMN, probit), negative_binomial(SHAPE), negative_binomial(SHAPE,
-EXPOSURE_COLUMN), gamma, gamma(SHAPE), or the log-likelihood of a row as an expression of y and eta, such as
+EXPOSURE_COLUMN), gamma, gamma(SHAPE), gaussian, or the log-likelihood of a row as an expression of y and eta, such as
 "-2.5 * log1p((y - eta)**2 / 4)\"""".replace("\n", " ")
 FAMILY_HELP = f"What kind of outcome there is, and its link: {FAMILIES}."
 PRIOR_HELP = """"normal(MEAN, SD)" or "student_t(DF, MEAN, SCALE)" for all coefficients, or "NAME=normal(MEAN, SD)" for

@@ -29,6 +29,7 @@ from tallbayes.families.negative_binomial import NegativeBinomial
 from tallbayes.families.own import Own
 from tallbayes.families.poisson import Log
 from tallbayes.families.probit import Probit
+from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
 Tag = Logit | Probit | Cloglog | Log | Expressed | Given
@@ -37,7 +38,7 @@ LINKS: dict[str, type[Logit | Probit | Cloglog]] = {"logit": Logit, "probit": Pr
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Usual):
     """Outcomes 0 and 1; `link` is "logit", "probit" or "cloglog".
 
     >>> Bernoulli().mean(np.array([0.0, 2.0])).round(3)
@@ -73,7 +74,7 @@ class Bernoulli:
 
 
 @dataclass(frozen=True)
-class Binomial:
+class Binomial(Usual):
     """The number of successes among `trials` (a column's name) independent trials a row.
 
     Without `trials` the formula has them: p(successes, trials) ~ x, or cbind(successes, failures) ~ x. A row with k
@@ -198,15 +199,6 @@ def with_trials(family: Family, trials: str | None) -> Family:
             f"the number of trials is there twice, in the formula ({trials}) and in {family}; leave out one of them"
         )
     return Binomial(trials, family.link)
-
-
-def is_location(family: Family) -> bool:
-    """Whether the linear predictor is where outcomes are, on their scale.
-
-    >>> is_location(Gaussian()), is_location(Poisson())
-    (True, False)
-    """
-    return isinstance(family, Gaussian) or (isinstance(family, Own) and family.location)
 
 
 def check(family: Family, y: Array, name: str, trials: Array | None = None) -> None:

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.tally import Where, row
+from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
 
 
-class Exposed:
+class Exposed(Usual):
     """A family of counts whose mean is an exposure times e^eta; `exposure` is a column's name, or None."""
 
     exposure: str | None

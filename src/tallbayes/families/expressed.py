@@ -86,3 +86,6 @@ def _by_row(terms, y, eta, weights, out):
         out[0, i] = value(terms, y[i], eta[i])
         out[2, i] = -out[2, i]
         out[3, i] = third(terms, y[i], eta[i])
+
+
+LEAST_SQUARES = Expressed("-((y - eta) ** 2) / 2")

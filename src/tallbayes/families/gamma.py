@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from tallbayes.families.checks import Check, Positive
 from tallbayes.families.expressed import Expressed
 from tallbayes.families.negative_binomial import positive
+from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(Usual):
     """Positive outcomes with mean e^eta and variance mean^2 / shape; by default the shape is 1, which is exponential.
 
     >>> Gamma(4.0).variance(np.array([2.0]))

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.checks import Check, Numbers
-from tallbayes.families.expressed import Expressed
+from tallbayes.families.expressed import LEAST_SQUARES, Expressed
+from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
 
-LEAST_SQUARES = Expressed("-((y - eta) ** 2) / 2")
-
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Usual):
     """Outcomes with mean eta and Normal errors of one standard deviation, which is estimated too.
 
     >>> Gaussian().mean(np.array([1.5]))
@@ -25,6 +24,8 @@ class Gaussian:
     """
 
     name: ClassVar[str] = "gaussian"
+    location: ClassVar[bool] = True
+    signed: ClassVar[bool] = True
 
     @property
     def tag(self) -> Expressed:
@@ -38,6 +39,9 @@ class Gaussian:
     def mean(self, eta: Array) -> Array:
         """Expected outcome."""
         return np.asarray(eta, dtype=float)
+
+    def variance(self, mean: Array) -> None:
+        """A mean does not tell."""
 
     def simulate(self, rng: np.random.Generator, eta: Array, sd: float = 1.0) -> Array:
         """Draw outcomes."""

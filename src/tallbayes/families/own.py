@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.checks import Check, Counts, Numbers, Positive, ZerosAndOnes
-from tallbayes.families.expressed import Expressed
+from tallbayes.families.expressed import LEAST_SQUARES, Expressed
 from tallbayes.families.expressions import ETA, Node, Y, derivative, has, read, scale
 from tallbayes.families.given import Function, Given
 from tallbayes.families.source import split
 from tallbayes.families.trial import try_family
+from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ OUTCOMES: dict[str, type[Any]] = {"numbers": Numbers, "positive": Positive, "cou
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(Usual):
     """A family of one linear predictor; see `tb.family`."""
 
     expression: str | None
@@ -76,10 +77,33 @@ class Own:
         node = self._mean()
         return np.asarray(eta, dtype=float) if node is ETA else evaluate(node, np.asarray(eta, dtype=float))
 
+    def variance(self, mean: Array) -> None:
+        """A mean does not tell."""
+
+    @property
+    def title(self) -> str:
+        """What to call it on pages."""
+        return self.label
+
     @property
     def location(self) -> bool:
-        """Whether the linear predictor is where outcomes are."""
-        return self._mean() is ETA
+        """Whether linear predictors are where outcomes are, on their scale."""
+        return self._mean() is ETA and not self.canonical
+
+    @property
+    def signed(self) -> bool:
+        """Whether outcomes may be negative."""
+        return self.outcomes == "numbers"
+
+    @property
+    def canonical(self) -> bool:
+        """Whether the log-likelihood is y eta - b(eta), which is concave."""
+        return self.expression is not None and Expressed(self.expression, self.constants).canonical
+
+    @property
+    def tag_at_zero(self) -> Any:
+        """Least squares, where the log-likelihood need not be concave."""
+        return self.tag if self.canonical else LEAST_SQUARES
 
     def try_on(self, y: Array, eta: Array | None = None) -> None:
         """Refuse functions that do not fit each other, for outcomes y and linear predictors as these are, or may be."""

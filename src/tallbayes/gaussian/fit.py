@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
@@ -16,6 +15,9 @@ from tallbayes.data.sources import open_source
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.fit import Fit
 from tallbayes.results.predict import Asked, as_table, gathered
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 

@@ -84,6 +84,7 @@ class GaussianModel(GLM):
     array([0.12, 0.97])
     """
 
+    gaussian = True
     setup = GaussianSetup
 
     def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: ScalePrior | None = None, **given: Any):

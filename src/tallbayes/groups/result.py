@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallbayes.families.gaussian import Gaussian
-from tallbayes.families.own import Own
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.mode import GroupMode
 from tallbayes.models.model import Result, Sampled
@@ -51,9 +49,8 @@ def group_facts(mode: GroupMode) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = outcome / weight
         alone = at.effects + at.effect_slope / at.effect_curvature
-    same = weight == 0
-    if not isinstance(model.family, Own | Gaussian):
-        same |= model.family.variance(mean) == 0
+    variance = model.family.variance(mean)
+    same = weight == 0 if variance is None else (weight == 0) | (variance == 0)
     dims, whole = (model.group,), np.rint(weight).astype(np.int64)
     return {
         "rows": (dims, whole if (whole == weight).all() else weight),

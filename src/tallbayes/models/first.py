@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.families import Family, Tag
-from tallbayes.families.gaussian import LEAST_SQUARES
-from tallbayes.families.own import Own
+from tallbayes.families import Tag
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.looking import FirstLook, Look
 from tallbayes.rows.moments import ColumnMoments, Moments
@@ -70,11 +68,6 @@ class First(NamedTuple):
             look = Look(Arrays.joined(tuple(parts), rows.strata, rows.groups), scale)
         slopes, *sums = (of["outcomes"][name] for name in Outcomes._fields)
         return cls(Outcomes(slopes, *map(float, sums)), Moments(**of["moments"]), Derivatives(**of["zero"]), look)
-
-
-def tag_at_zero(family: Family) -> Tag:
-    """Whose derivatives at zero are looked at: those of least squares where a log-likelihood need not be concave."""
-    return LEAST_SQUARES if isinstance(family, Own) and not family.tag.canonical else family.tag
 
 
 def first_pass(rows: Rows, family: Tag) -> First:

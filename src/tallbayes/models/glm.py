@@ -19,11 +19,11 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.tally import row
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
-from tallbayes.families.own import Own
+from tallbayes.families.gaussian import Gaussian
 from tallbayes.models import collinear as dependence
 from tallbayes.models.building import Looked
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
-from tallbayes.models.first import First, first_pass, tag_at_zero
+from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
@@ -59,6 +59,7 @@ class GLM:
     """
 
     grouped = False
+    gaussian = False
     whole = True  # a part of the rows may lack levels that all of them have
     setup: Any = None  # the usual one
     outcome_said = ""  # what counts as 1, if that had to be said
@@ -210,6 +211,10 @@ class GLM:
         self, rows: RowsAtHand, family: Family, coefficients: tuple[str, ...], group: str | None, levels: Sequence[Any]
     ) -> None:
         """What all ways to make a model have in common."""
+        if isinstance(family, Gaussian) and not self.gaussian:
+            raise ValueError(
+                "family 'gaussian' has a standard deviation to estimate: use tb.fit or tb.GaussianModel, without groups"
+            )
         self.rows, self.family, self.coefficients = rows, family, coefficients
         self._group, self.levels = group or "", tuple(levels)
         vars(self).pop("first", None)  # it was of columns that were left out since
@@ -217,17 +222,12 @@ class GLM:
     @cached_property
     def first(self) -> First:
         """What one pass over the rows tells before anything else is known."""
-        return first_pass(self.rows, tag_at_zero(self.family))
-
-    @property
-    def _located(self) -> bool:
-        """Whether the linear predictor is where outcomes are, and the first pass is that of least squares."""
-        return families.is_location(self.family) and not self.family.tag.canonical
+        return first_pass(self.rows, self.family.tag_at_zero)
 
     @property
     def _outcome_scale(self) -> tuple[float, float]:
         """Mean (if there is an intercept) and sd of outcomes less offsets, if linear predictors are on their scale."""
-        if not self._located:
+        if not self.family.location:
             return 0.0, 1.0
         here, weight, mean = self.first.at_zero, self.rows.total_weight, 0.0
         if (intercept := self.moments.intercept) >= 0:
@@ -238,16 +238,16 @@ class GLM:
     @property
     def start(self) -> Array:
         """Where to begin the search for the mode: at zero, or where least squares are if eta is where outcomes are."""
-        if not self._located:
+        if not self.family.location:
             return np.zeros(len(self.coefficients))
         here = self.first.at_zero
         return np.asarray(np.linalg.lstsq(here.curvature[0], here.gradient[0])[0])
 
     def try_family(self, theta: Array | None = None) -> None:
         """Refuse a user's own family whose functions do not fit each other, on some rows; best at a mode."""
-        if isinstance(self.family, Own):
-            arrays = self.rows.keep(lambda arrays, count: arrays) if self.first.look is None else self.first.look.arrays
-            self.family.try_on(arrays.y, None if theta is None else arrays.predictors(theta[None])[0])
+        look = self.first.look
+        arrays = self.rows.keep(lambda arrays, count: arrays) if look is None else look.arrays
+        self.family.try_on(arrays.y, None if theta is None else arrays.predictors(theta[None])[0])
 
     @property
     def moments(self) -> Moments:
@@ -279,7 +279,7 @@ class GLM:
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            farthest = np.inf if families.is_location(self.family) else FARTHEST
+            farthest = np.inf if self.family.location else FARTHEST
             cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look, farthest=farthest)
             calibration = calibrate(cells, self.family)
         return self._result("regression", run, calibration)
@@ -289,9 +289,7 @@ class GLM:
         others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
         others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
-        stats = run.stats | {"outcome": self.outcome_said, "told": told}
-        if isinstance(self.family, Own):
-            stats["bounds"] = self.family.tag.trust
+        stats = run.stats | {"outcome": self.outcome_said, "told": told, "bounds": self.family.tag.trust}
         return Result(kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
     def described_prior(self) -> dict[str, str]:

@@ -105,19 +105,23 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         return float(found.value[0] + model.prior.log_density(at)), found
 
     def newton(at: Array, here: Derivatives) -> tuple[Array, float]:
-        try:
-            precision, _, step = _newton(model.prior, at, here)
-        except np.linalg.LinAlgError:
-            precision, step = _uphill(model.prior, at, here)
+        precision, _, step = _newton(model.prior, at, here)
         return step, float(step @ precision @ step)
 
-    step_from = newton
+    def anyhow(at: Array, here: Derivatives) -> tuple[Array, float]:
+        try:
+            return newton(at, here)
+        except np.linalg.LinAlgError:
+            precision, step = _uphill(model.prior, at, here)
+            return step, float(step @ precision @ step)
+
+    step_from = anyhow
     if (few := rows_of_look(model)) is not None:
         guess = partial(few.reduce, LogLikelihoodDerivatives(model.family.tag))
-        theta = climb(partial(look, guess), newton, theta, close).theta
+        theta = climb(partial(look, guess), anyhow, theta, close).theta
 
         def informed(at: Array, here: Derivatives) -> tuple[Array, float]:
-            step, decrement = newton(at, here)
+            step, decrement = anyhow(at, here)
             if decrement < close**2:
                 return step, decrement
             return _step_by(partial(look, agreeing(guess, at, here)), newton, at, step), decrement

@@ -19,7 +19,7 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.building import build
-from tallbayes.models.first import First, first_pass, tag_at_zero
+from tallbayes.models.first import First, first_pass
 from tallbayes.rows import cache as caches
 from tallbayes.rows.building import fits
 from tallbayes.rows.disk import DiskRows
@@ -88,7 +88,7 @@ def prepare(
         learned = _learn(parsed, source, wanted)
         written, ones = _build(learned, wanted, room, draft.file)
         assert isinstance(written, DiskRows)
-        first = first_pass(written, tag_at_zero(wanted.family))
+        first = first_pass(written, wanted.family.tag_at_zero)
         prepared = _prepared(learned, written, ones)
         about = {"formula": prepared.formula.to_json(), "left_out": prepared.left_out}
         draft.save(written.store, about | {"observations": prepared.observations, "ones": ones}, first.kept())

@@ -19,7 +19,6 @@ from tallbayes.data.pieces import Source
 from tallbayes.data.progress import showing
 from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
-from tallbayes.families.own import Own
 from tallbayes.models.model import Result
 from tallbayes.models.side_by_side import Parameters, batches
 from tallbayes.results.datasets import Given, dataset, sizes
@@ -140,8 +139,7 @@ class Fit:
     @property
     def _model(self) -> str:
         """What was fitted, in two words."""
-        name = self.family.label if isinstance(self.family, Own) else self.family.name.replace("_", " ")
-        return f"{name[:1].upper()}{name[1:]} regression"
+        return f"{self.family.title[:1].upper()}{self.family.title[1:]} regression"
 
     @property
     def _title(self) -> str:

@@ -17,8 +17,6 @@ from scipy.special import gammaincinv, ndtri
 
 from tallbayes.families import Family
 from tallbayes.families.compiled import compiled
-from tallbayes.families.gaussian import Gaussian
-from tallbayes.families.own import Own
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import NOTHING
@@ -180,20 +178,17 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     some = cells.weight > 0
     weight, outcome, square = cells.weight[some], cells.outcome[some], cells.square[some]
     mean = family.mean(cells.predictor[some] / weight)
-    if isinstance(
-        family, Own | Gaussian
-    ):  # which need not say how much outcomes vary: by as much as those of all rows do
+    each = family.variance(mean)
+    if each is None:  # outcomes vary by as much as those of all rows
         left = square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum()
         each = np.full(mean.size, left / weight.sum())
-    else:
-        each = family.variance(mean)
     expected, variance = weight * mean, weight * each
     measure = weight / weight.sum() + variance / max(variance.sum(), np.finfo(float).tiny)
     middle = np.cumsum(measure) - measure / 2
     _, where = np.unique((BINS * middle / measure.sum()).astype(int), return_inverse=True)
     joined = (np.bincount(where, each).astype(float) for each in (weight, expected, variance, outcome))
     rows, expected, variance, observed = joined
-    if isinstance(family, Gaussian) or (isinstance(family, Own) and family.outcomes == "numbers"):
+    if family.signed:
         lower, upper = ((expected + ndtri(share) * variance**0.5) / rows for share in RANGE)
         return Calibration(rows, expected / rows, observed / rows, lower, upper)
     lower, upper = (_range(share, expected, variance) / rows for share in RANGE)

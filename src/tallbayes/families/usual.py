@@ -1,0 +1,40 @@
+"""What most families have in common, and others say for themselves."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Usual:
+    """A family whose linear predictor is on a scale of its own, and whose log-likelihood is concave."""
+
+    name: ClassVar[str]
+    tag: Any
+
+    @property
+    def title(self) -> str:
+        """What to call it on pages."""
+        return self.name.replace("_", " ")
+
+    @property
+    def location(self) -> bool:
+        """Whether linear predictors are where outcomes are, on their scale."""
+        return False
+
+    @property
+    def signed(self) -> bool:
+        """Whether outcomes may be negative."""
+        return False
+
+    @property
+    def tag_at_zero(self) -> Any:
+        """The log-likelihood whose derivatives at zero tell about columns; it must be concave."""
+        return self.tag
+
+    def try_on(self, y: Array, eta: Array | None = None) -> None:
+        """Refuse functions that do not fit each other, on outcomes y; those that we wrote are known to."""
