@@ -85,6 +85,11 @@ class Own(Usual):
         """What to call it on pages."""
         return self.label
 
+    def described(self) -> dict[str, Any]:
+        """What was chosen, by name, for people."""
+        said = {"log-likelihood": self.expression or "by functions", "mean": self.mean_is}
+        return said | dict(self.constants)
+
     @property
     def location(self) -> bool:
         """Whether linear predictors are where outcomes are, on their scale."""

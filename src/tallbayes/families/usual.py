@@ -21,6 +21,10 @@ class Usual:
         """What to call it on pages."""
         return self.name.replace("_", " ")
 
+    def described(self) -> dict[str, Any]:
+        """What was chosen, by name, for people."""
+        return dict(vars(self))
+
     @property
     def location(self) -> bool:
         """Whether linear predictors are where outcomes are, on their scale."""

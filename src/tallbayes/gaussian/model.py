@@ -19,7 +19,7 @@ from tallbayes.models.cautions import warn_of_pull
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
-from tallbayes.models.priors import GivenPrior
+from tallbayes.models.priors import GivenPrior, rounded
 from tallbayes.rows.calibration import by_predictor, calibrate
 from tallbayes.sampling.seeds import Seed
 
@@ -139,7 +139,7 @@ class GaussianModel(GLM):
     def described_prior(self) -> dict[str, str]:
         """The prior of each parameter in words, by its name."""
         (value,) = vars(self.sd_prior).values()
-        return super().described_prior() | {"sd": f"{type(self.sd_prior).__name__}({value:.4g})"}
+        return super().described_prior() | {"sd": f"{type(self.sd_prior).__name__}({rounded(value)})"}
 
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""

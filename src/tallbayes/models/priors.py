@@ -62,7 +62,8 @@ class StudentT:
         _check(self.mean, df=self.df, scale=self.scale)
 
 
-def _rounded(value: float) -> str:
+def rounded(value: float) -> str:
+    """A number with four digits, for people."""
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
@@ -255,7 +256,7 @@ class Prior:
         found = []
         for mean, scale, df in zip(self.mean.tolist(), self.scale.tolist(), self.df.tolist(), strict=True):
             kind, shape = ("Normal", "") if math.isinf(df) else ("StudentT", f"{df:.4g}, ")
-            found.append(f"{kind}({shape}{_rounded(mean)}, {_rounded(scale)})")
+            found.append(f"{kind}({shape}{rounded(mean)}, {rounded(scale)})")
         if self.means.any():
             found[self.intercept] += " at the columns' means"
         return found

@@ -133,8 +133,8 @@ def _how(fit: Fit) -> dict[str, str]:
 
 
 def _family(fit: Fit) -> str:
-    given = {key: value for key, value in vars(fit.family).items() if value is not None}
-    return fit.family.name + (f" ({', '.join(f'{key} {value}' for key, value in given.items())})" if given else "")
+    given = {key: value for key, value in fit.family.described().items() if value is not None}
+    return fit.family.title + (f" ({', '.join(f'{key} {value}' for key, value in given.items())})" if given else "")
 
 
 def _exactness(fit: Fit) -> str:
