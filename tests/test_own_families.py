@@ -331,3 +331,20 @@ def test_a_family_can_be_named_on_the_command_line(tmp_path):
     assert told.exit_code == 2
     assert "no function 'open'" in told.output
     assert isinstance(family("-eta**2"), Own)
+
+
+def test_groups_of_what_is_not_concave():
+    """From zero Newton's method would have no way up; it begins where least squares are."""
+    rng = np.random.default_rng(3)
+    g, effects, x = rng.integers(0, 20, 4_000), rng.normal(0, 2, 20), rng.normal(size=4_000)
+    data = {"x": x, "g": g, "m": 300 + 2 * x + effects[g] + 0.5 * rng.standard_t(4, 4_000)}
+    fit = tb.fit("m ~ x + (1 | g)", data, family=family(STUDENT, s=0.5), seed=1, draws=200, progress=False)
+    found = fit.posterior["1|g"].mean(("chain", "draw")).to_numpy()
+    np.testing.assert_allclose(found - found.mean(), effects - effects.mean(), atol=0.3)
+    assert fit.summary()["mean"]["x"] == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_mode_that_cannot_be_climbed_to_is_an_error():
+    """Least squares turned upside down have no top."""
+    with pytest.raises(ValueError, match="curves upwards where its slope is zero"):
+        tb.find_mode(GLM("m ~ x", frame(), family("(y - eta)**2 * 10")))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families import Tag
 from tallbayes.groups.arrow import Arrow, Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
 from tallbayes.models.cautions import warn_of_pull, warn_of_separation
@@ -106,7 +107,10 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
     largest, start = model.moments.largest, model.first.at_zero
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
-    if (rows := rows_of_look(model)) is not None:  # with few rows a group it says nothing on effects
+    if model.family.tag_at_zero != model.family.tag:  # need not be concave, so begin where least squares are
+        squares = partial(_look, model, model.rows, tau, tag=model.family.tag_at_zero)
+        theta = climb(squares, partial(_newton, model, tau), theta, CLOSE).theta
+    elif (rows := rows_of_look(model)) is not None:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
     top, scales, heights, mass = _settle(model, theta, tau)
     theta, at, modes = top.theta, _expansion(top.theta, top.here), 1
@@ -181,8 +185,10 @@ def log_prior_of_scales(model: Hierarchical, scales: Array) -> Array:
     return np.asarray(model.group_prior.log_density(np.exp(scales)) + scales)
 
 
-def _look(model: Hierarchical, rows: Rows, tau: float, theta: Array) -> tuple[float, Derivatives]:
-    found = rows.reduce(LogLikelihoodDerivatives(model.family.tag), theta)
+def _look(
+    model: Hierarchical, rows: Rows, tau: float, theta: Array, tag: Tag | None = None
+) -> tuple[float, Derivatives]:
+    found = rows.reduce(LogLikelihoodDerivatives(model.family.tag if tag is None else tag), theta)
     beta, effects = theta[: len(model.coefficients)], theta[len(model.coefficients) : -1]
     return float(found.value[0] + model.prior.log_density(beta) - 0.5 * (effects**2).sum() / tau**2), found
 

@@ -129,6 +129,13 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         step_from = informed
     top = climb(partial(look, model.derivatives), step_from, theta, close)
     require_top(top)
+    try:
+        _newton(model.prior, top.theta, top.here)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "the posterior curves upwards where its slope is zero, so there is no mode; see whether the log-likelihood "
+            "has the right sign, and if columns are in extreme units, scale them"
+        ) from None
     if model.whole:
         separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
         pull = model.prior.gradient(top.theta)
@@ -241,8 +248,10 @@ def climb(
     height, here = look(theta)
     for _ in range(100):
         step, decrement = newton(theta, here)
-        if decrement < close**2:
+        if abs(decrement) < close**2:
             return Climb(theta, here, True)
+        if not 0 < decrement < np.inf:  # no way up: it is curved upwards, or no number
+            return Climb(theta, here, False)
         scale = 1.0
         while True:
             there = theta + scale * step
@@ -335,4 +344,7 @@ def rows_of_look(model: GLM) -> MemoryRows | None:
 def require_top(top: Climb) -> None:
     """Raise if a climb did not end at the top."""
     if not top.converged:
-        raise ValueError("the posterior mode was not found; look for columns in extreme units and scale them")
+        raise ValueError(
+            "the posterior mode was not found; look for columns in extreme units and scale them, and if the family is "
+            "your own, see that its constants suit the outcomes"
+        )
