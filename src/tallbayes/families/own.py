@@ -110,6 +110,11 @@ class Own(Usual):
         """Least squares, where the log-likelihood need not be concave."""
         return self.tag if self.canonical else LEAST_SQUARES
 
+    @property
+    def untried(self) -> bool:
+        """Whether its functions have to be tried on the data."""
+        return True
+
     def try_on(self, y: Array, eta: Array | None = None) -> None:
         """Refuse functions that do not fit each other, for outcomes y and linear predictors as these are, or may be."""
         if eta is None:

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 import types
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.writing import replacing
 from tallbayes.families.expressions import (
     ETA,
     Node,
@@ -320,7 +320,9 @@ def load(source: str) -> Any:
     path = _folder() / f"{name}.py"
     try:
         if not path.is_file() or path.read_text(encoding="utf-8") != source:
-            _write(path, source)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as aside:  # another process may read it
+                aside.write_text(source, encoding="utf-8")
         specification = importlib.util.spec_from_file_location(name, path)
     except OSError:
         specification = None
@@ -343,15 +345,3 @@ def _folder() -> Path:
     """Where Numba keeps what it compiles, if it was told so, or the user's cache."""
     told: str = getattr(numba.config, "CACHE_DIR", "")
     return Path(told or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tallbayes") / "families"
-
-
-def _write(path: Path, source: str) -> None:
-    """Write a file at once: another process may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-        file.write(source)
-    try:
-        os.replace(file.name, path)
-    except OSError:
-        os.unlink(file.name)
-        raise

@@ -40,5 +40,10 @@ class Usual:
         """The log-likelihood whose derivatives at zero tell about columns; it must be concave."""
         return self.tag
 
+    @property
+    def untried(self) -> bool:
+        """Whether its functions have to be tried on the data; those that we wrote were tried by tests."""
+        return False
+
     def try_on(self, y: Array, eta: Array | None = None) -> None:
-        """Refuse functions that do not fit each other, on outcomes y; those that we wrote are known to."""
+        """Refuse functions that do not fit each other, on outcomes y."""

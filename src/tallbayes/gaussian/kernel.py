@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, stdtrit
 
 from tallbayes.data.timing import Phases
@@ -77,6 +76,7 @@ class GaussianKernel:
     @cached_property
     def _proposal(self) -> tuple[float, float]:
         """Mode and scale of the posterior of log sd."""
+        from scipy.optimize import minimize_scalar  # here, since it takes long to import
 
         def height(log_sd: float) -> float:
             return float(log_posterior(self._plain, self.model.sd_prior, np.array([log_sd]))[0])

@@ -245,6 +245,8 @@ class GLM:
 
     def try_family(self, theta: Array | None = None) -> None:
         """Refuse a user's own family whose functions do not fit each other, on some rows; best at a mode."""
+        if not self.family.untried:
+            return
         look = self.first.look
         arrays = self.rows.keep(lambda arrays, count: arrays) if look is None else look.arrays
         self.family.try_on(arrays.y, None if theta is None else arrays.predictors(theta[None])[0])
