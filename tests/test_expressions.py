@@ -10,10 +10,11 @@ import sys
 import numpy as np
 import pytest
 from entries import applied, bounds, differences, thirds, values
+from numba import njit
 from precise import TAGS, remainder
 from scipy import special
 
-from tallbayes.families import source
+from tallbayes.families import elementary, source
 from tallbayes.families.expressed import Expressed
 from tallbayes.families.expressions import ETA, derivative, has_eta, read, written
 from tallbayes.families.own import evaluate
@@ -132,6 +133,46 @@ def test_the_coarser_rule_of_a_panel_is_exact_for_polynomials_of_fifth_order():
     assert abs(FEWER @ NODES**6 - 1 / 7) > 1e-6
 
 
+def elementary_at(name, at):
+    """An elementary function of each number."""
+    function = getattr(elementary, name)
+
+    @njit
+    def loop(at, out):
+        for i in range(at.size):
+            out[i] = function(at[i])
+
+    out = np.empty_like(at)
+    loop(at, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [
+        ("log1p", np.log1p),
+        ("logistic", special.expit),
+        ("softplus", lambda u: np.logaddexp(0.0, u)),
+        ("mills", lambda u: np.sqrt(2 / np.pi) / special.erfcx(-u / np.sqrt(2))),
+    ],
+)
+def test_elementary_functions_are_as_exact_as_intervals_take_them_for(name, truth):
+    """Relatively, however small they are; e^u is off by more where u is large, which intervals know."""
+    at = np.concatenate([sign * np.geomspace(1e-18, 30.0, 2_000) for sign in (-1.0, 1.0)])
+    if name == "log1p":
+        at = np.concatenate([at[at > 0], -np.geomspace(1e-18, 0.999, 2_000), np.geomspace(30.0, 1e300, 100)])
+    if name == "mills":
+        at = at[at < 20]
+    error = 2.0**-48 if name == "log1p" else 1e-14 + 4e-16 * (np.abs(at) if name != "mills" else at**2)
+    expected = truth(at)
+    assert (np.abs(elementary_at(name, at) - expected) <= error * np.abs(expected)).all()
+
+
+def test_log1p_where_there_is_none():
+    assert elementary_at("log1p", np.array([-1.0]))[0] == -np.inf
+    assert np.isnan(elementary_at("log1p", np.array([-1.5, np.nan]))).all()
+
+
 # Bounds
 
 
@@ -204,6 +245,7 @@ def test_where_nothing_is_known_a_bound_is_infinite():
         ("eta * y + y * eta", "2 * y * eta"),
         ("2**3 - sqrt(4)", "6"),
         ("log(exp(eta))", "eta"),
+        ("where(2 > 1, eta, 0)", "eta"),
     ],
 )
 def test_the_same_is_written_the_same(one, other):

@@ -224,6 +224,12 @@ def test_functions_without_a_bound_let_all_rows_decide(tmp_path):
     for method in ("thinned", "subsampling", tb.TwoStage(tb.Taylor(100))):
         with pytest.raises(ValueError, match="needs bounds on third derivatives"):
             tb.fit("y ~ x", frame(), family=own, method=method, progress=False)
+    with pytest.raises(ValueError, match="needs bounds on third derivatives"):
+        tb.fit("late ~ x + (1 | bank)", frame(), family=own, method="thinned", progress=False)
+    groups = tb.fit("late ~ x + (1 | bank)", frame(), family=own, seed=1, draws=50, progress=False)
+    assert "no bounds on third derivatives" in groups.stats["why"]
+    usual = tb.fit("late ~ x + (1 | bank)", frame(), seed=1, draws=200, progress=False)
+    assert groups.summary()["mean"]["x"] == pytest.approx(usual.summary()["mean"]["x"], abs=0.1)
     fit.save(tmp_path / "fit.nc")
     again = tb.load(tmp_path / "fit.nc")
     assert np.allclose(again.predict(frame()[:5]), fit.predict(frame()[:5]))

@@ -35,14 +35,17 @@ def softplus(u):
     return (u if u > 0.0 else 0.0) + log1p_unit(exp_negative(-abs(u)))
 
 
-# What was lost in 1 + u comes back by u / ((1 + u) - 1), unless a compiler takes that for one.
+# What was lost in 1 + v comes back by v / ((1 + v) - 1), unless a compiler takes that for one. The logarithm is exact
+# relatively only of what is above one: so of u < 0 it is minus that of 1 / (1 + u).
 @inside(forceinline=True, fastmath=False)
 def log1p(u):
     """log(1 + u) for u > -1."""
-    w = 1.0 + u
+    whole = 1.0 + u
+    v = -u / whole if u < 0.0 else u
+    w = 1.0 + v
     lost = w - 1.0
-    found = compiled.log(w) * (u / lost) if w < math.inf else w
-    return u if lost == 0.0 else (found if w > 0.0 else (-math.inf if w == 0.0 else math.nan))
+    size = v if lost == 0.0 else (compiled.log(w) * (v / lost) if w < math.inf else w)
+    return (-size if u < 0.0 else size) if whole > 0.0 else (-math.inf if whole == 0.0 else math.nan)
 
 
 @inside(forceinline=True)

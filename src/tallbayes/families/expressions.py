@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import difflib
 import math
+import operator
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
@@ -65,6 +66,14 @@ def number(value: float) -> Node:
 Y, ETA = _node("y"), _node("eta")
 ZERO, ONE = number(0.0), number(1.0)
 COMPARISONS = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.NotEq: "!="}
+_HOLDS = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def value_of(node: Node) -> float | None:
@@ -357,6 +366,9 @@ _OUTER: dict[str, Any] = {
 
 def where(comparison: str, left: Node, right: Node, yes: Node, no: Node) -> Node:
     """One of two nodes."""
+    one, other = value_of(left), value_of(right)
+    if one is not None and other is not None:
+        return yes if _HOLDS[comparison](one, other) else no
     return yes if yes is no else _node("where", comparison, left, right, yes, no)
 
 

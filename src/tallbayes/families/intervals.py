@@ -106,7 +106,7 @@ def root_power(a, exponent):
     """A power that is not whole, of what is positive; otherwise nothing is known."""
     fine = a[0] > 0.0
     low, high = exponent * _log(a[0]), exponent * _log(a[1])
-    error = 1e-15 + 4e-16 * (abs(low) + abs(high))
+    error = 1e-15 * (1.0 + abs(exponent)) + 8e-16 * (abs(low) + abs(high))
     if exponent > 0.0:
         return wider(_exp(low) if fine else np.nan, _exp(high) if fine else np.nan, error)
     return wider(_exp(high) if fine else np.nan, _exp(low) if fine else np.nan, error)

@@ -19,11 +19,12 @@ from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_setup import Outlook, expand
 from tallbayes.models.cautions import warn_of_heavy_priors
+from tallbayes.models.glm import require_bounds
 from tallbayes.sampling.consensus import ConsensusKernel
 from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.seeds import Seed, seeds
-from tallbayes.sampling.setup import divide
+from tallbayes.sampling.setup import NO_BOUNDS, divide
 from tallbayes.sampling.subsample import Stratified
 from tallbayes.sampling.surrogate import Description
 from tallbayes.sampling.two_stage import TwoStageKernel
@@ -44,13 +45,16 @@ class GroupSetup:
     seed: Seed
     phases: Phases
 
-    def auto(self) -> GroupKernel:
-        """The thinned kernel, and what it should cost."""
+    def auto(self) -> GroupKernel | TwoStageKernel:
+        """The thinned kernel, and what it should cost; where a family has no bounds, all rows decide."""
+        if self.model.family.tag.trust == "none":
+            return replace(self.two_stage(None, None, None), why=NO_BOUNDS)
         kernel, outlook = self._thinned()
         return replace(kernel, why=f"a draw should touch about {few(outlook.rows)} of {self.model.rows.size:,} rows")
 
     def thinned(self) -> GroupKernel:
         """The thinned kernel for the expansion at the mode."""
+        require_bounds(self.model, "method 'thinned'")
         return self._thinned()[0]
 
     def metropolis(self, proposal: str | None) -> MetropolisKernel:

@@ -54,6 +54,7 @@ HEAVY_TAIL = 5.0  # degrees of freedom of independent proposals that must reach 
 SUBCHAIN_SHARE = 0.1  # of the work of a draw that goes into the subchain, where the lengths allow it
 SHORTEST, LONGEST = 5, 50  # subchains
 PASS_OVERHEAD = 200_000  # what a step of a subchain costs besides its rows, in row evaluations times columns
+NO_BOUNDS = "the family has no bounds on third derivatives, so all rows decide on what a surrogate lets pass"
 FIRST_SIZE = 1_000  # rows of the first estimates of a log-likelihood, before warm-up knows better
 
 
@@ -101,8 +102,7 @@ class RegressionSetup:
         mode, rng = self._mode()
         with self.phases("surrogate"):
             if self.model.family.tag.trust == "none":
-                why = "the family has no bounds on third derivatives, so all rows decide on what an expansion proposes"
-                return replace(self._two_stage(mode, rng, Taylor(), None, None), why=why)
+                return replace(self._two_stage(mode, rng, Taylor(), None, None), why=NO_BOUNDS)
             return choose(
                 thinned_setup.expand(self.model, mode, rng),
                 lambda: self._two_stage(mode, rng, Taylor(), None, None),
