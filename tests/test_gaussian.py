@@ -189,8 +189,6 @@ def test_weights_count_rows_and_offsets_shift_them():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="is not for Gaussian outcomes"):
         tb.fit("y ~ x", frame(), family="gaussian", method="mh", progress=False)
-    with pytest.raises(ValueError, match="group terms are not there yet"):
-        tb.fit("y ~ x + (1 | w)", frame(), family="gaussian", progress=False)
     for make in (tb.GLM, tb.Hierarchical):
         with pytest.raises(ValueError, match=r"standard deviation to estimate"):
             make("y ~ x" + (" + (1 | w)" if make is tb.Hierarchical else ""), frame(), family="gaussian")

@@ -12,6 +12,8 @@ from tallbayes.families.negative_binomial import NegativeBinomial
 from tallbayes.families.own import family
 from tallbayes.fit import fit
 from tallbayes.gaussian.fit import GaussianFit
+from tallbayes.gaussian.group_fit import GaussianGroupsFit
+from tallbayes.gaussian.group_model import GaussianGroups
 from tallbayes.gaussian.model import GaussianModel
 from tallbayes.groups.fit import HierarchicalFit
 from tallbayes.groups.model import Hierarchical
@@ -49,6 +51,8 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "GaussianFit",
+    "GaussianGroups",
+    "GaussianGroupsFit",
     "GaussianModel",
     "HalfCauchy",
     "HalfNormal",

@@ -15,6 +15,7 @@ from tallbayes.engines.dask_frames import is_dask_frame
 from tallbayes.engines.opening import on_engine
 from tallbayes.families import Bernoulli, Family
 from tallbayes.families.gaussian import Gaussian
+from tallbayes.gaussian.group_model import GaussianGroups
 from tallbayes.gaussian.model import GaussianModel
 from tallbayes.groups.model import Hierarchical
 from tallbayes.groups.scale import ScalePrior
@@ -139,9 +140,11 @@ def fit(
             if parsed.group is None and group_prior is not None:
                 raise ValueError("group_prior is for formulas with a group term such as (1 | bank)")
             if families.resolve(family) == Gaussian():
+                model: GLM
                 if parsed.group is not None:
-                    raise ValueError("group terms are not there yet for family 'gaussian'; leave out the group term")
-                model: GLM = GaussianModel(parsed, rows, prior, **given)
+                    model = GaussianGroups(parsed, rows, prior, group_prior=group_prior, **given)
+                else:
+                    model = GaussianModel(parsed, rows, prior, **given)
             elif parsed.group is not None:
                 model = Hierarchical(parsed, rows, family, prior, group_prior, **given)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from tallbayes.data.pieces import Source
 from tallbayes.data.sources import open_source
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.fit import Fit
-from tallbayes.results.predict import Asked, as_table, gathered
+from tallbayes.results.predict import Asked, Effects, as_table, gathered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ class GaussianFit(Fit):
     """A posterior sample of a regression with Normal errors: coefficients, and `sd`, the errors' standard deviation."""
 
     kind: ClassVar[str] = "gaussian"
+    _noisy = False  # whether predictions are of new outcomes
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -51,35 +52,32 @@ class GaussianFit(Fit):
         """
         if not noise:
             return super().predict(new_data, offset, draws, interval, seed)
-        source, asked = open_source(new_data), Asked(offset, draws, interval, seed)
-        noisy = _Noisy(self)
+        source, asked, noisy = open_source(new_data), Asked(offset, draws, interval, seed), copy(self)
+        noisy._noisy = True
         return as_table(gathered(noisy._predicted(source, (), asked), source.rows), interval, new_data)
 
-
-class _Noisy(GaussianFit):
-    """The same fit, with errors in what it predicts."""
-
-    kind: ClassVar[str] = "gaussian with noise"
-
-    def __init__(self, fit: GaussianFit) -> None:
-        vars(self).update(vars(fit))
-
-    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Any]:
+    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
+        effects = super()._effects_of(chosen, seed)
+        if not self._noisy:
+            return effects
         sd = self._values("sd")
         errors = ndtri((np.arange(chosen.size) + 0.5) / chosen.size)  # evenly, so that few draws are enough
-        return partial(Noise, sd[divmod(chosen, sd.shape[1])] * np.random.default_rng(seed).permutation(errors))
+        errors = sd[divmod(chosen, sd.shape[1])] * np.random.default_rng(seed).permutation(errors)
+        return lambda source: Noise(errors, None if effects is None else effects(source))
 
 
 class Noise:
-    """Errors of new outcomes, one for each draw; see `Effects`."""
+    """Errors of new outcomes, one for each draw, on top of other effects if there are any; see `Effects`."""
 
-    def __init__(self, errors: Array, source: Source) -> None:
-        self._errors = errors
+    def __init__(self, errors: Array, effects: Effects | None) -> None:
+        self._errors, self._effects = errors, effects
 
     def order(self, rows: int) -> NDArray[np.intp]:
         """See `Effects`."""
-        return np.arange(rows)
+        return np.arange(rows) if self._effects is None else self._effects.order(rows)
 
     def of(self, rows: NDArray[np.intp]) -> Array:
         """See `Effects`."""
-        return np.broadcast_to(self._errors, (rows.size, self._errors.size))
+        if self._effects is None:
+            return np.broadcast_to(self._errors, (rows.size, self._errors.size))
+        return self._effects.of(rows) + self._errors

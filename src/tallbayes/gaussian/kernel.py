@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 
 DF = 5.0  # of proposals
 SETTLING = 50  # steps until factors of Student-t priors have forgotten where they began
+WHY = "sums of squares and products have all that the rows say about Gaussian outcomes"
 
 
 class State(NamedTuple):
@@ -43,7 +44,7 @@ class GaussianKernel:
     """Independent draws, or nearly; with Student-t priors a Gibbs sampler of few dimensions."""
 
     model: GaussianModel
-    why: str = "sums of squares and products have all that the rows say about Gaussian outcomes"
+    why: str = WHY
     exact = True
     name = "gaussian sums"
     parts = ()

@@ -85,7 +85,7 @@ class GaussianModel(GLM):
     """
 
     gaussian = True
-    setup = GaussianSetup
+    setup: Any = GaussianSetup
 
     def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: ScalePrior | None = None, **given: Any):
         super().__init__(formula, data, "gaussian", prior, **given)
@@ -129,7 +129,7 @@ class GaussianModel(GLM):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all that is sampled, in the order of a parameter vector."""
-        return (*self.coefficients, "sd")
+        return (*super().names, "sd")
 
     @property
     def width(self) -> int:
@@ -149,7 +149,7 @@ class GaussianModel(GLM):
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""
         with run.phases("calibration"):
-            beta = run.theta[..., :-1].mean((0, 1))
-            cells = by_predictor(self.rows, beta, look=self.first.look, farthest=np.inf)
+            theta = run.theta[..., :-1].mean((0, 1))
+            cells = by_predictor(self.rows, theta, look=self.first.look, farthest=np.inf)
             calibration = calibrate(cells, self.family)
         return self._result(GaussianFit.kind, run, calibration)

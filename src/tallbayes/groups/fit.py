@@ -14,6 +14,7 @@ from tallbayes.groups.predict import GroupEffects, NewGroups
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.fit import DRAWS, Fit
+from tallbayes.results.predict import Effects
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,7 +77,7 @@ class HierarchicalFit(Fit):
         """Draws of the sd (chain, draw), and of the effects (chain, draw, group)."""
         return self._values(f"1|{self.group}_sigma"), self._values(f"1|{self.group}", self.group)
 
-    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], GroupEffects]:
+    def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
         assert self.formula is not None
         sigma, theta = (values[divmod(chosen, values.shape[1])] for values in self._drawn())
         return partial(GroupEffects, self.formula, theta, NewGroups(sigma, seed))

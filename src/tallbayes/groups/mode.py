@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tallbayes.families import Tag
 from tallbayes.groups.arrow import Arrow, Expansion, gaussian
 from tallbayes.groups.model import Hierarchical
+from tallbayes.groups.scale import Power, ScalePrior
 from tallbayes.models.cautions import warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
@@ -89,10 +90,18 @@ class GroupMode:
     @property
     def said(self) -> str:
         """The prior of tau and what the data say about tau = 0, in words."""
-        data = "the data rule out equal groups"
-        if self.zero >= 1e-4:
-            data = f"equal groups (sd 0) have {self.zero:.2g} of the largest likelihood"
-        return f"their sd with prior {self.model.group_prior}; {data}"
+        return told_of_scale(self.model.group_prior, self.zero)
+
+
+def told_of_scale(prior: ScalePrior | Power, zero: float) -> str:
+    """A prior of tau and what the data say about tau = 0, whose likelihood is a share of the largest, in words.
+
+    >>> from tallbayes.groups.scale import HalfNormal
+    >>> told_of_scale(HalfNormal(1), 0.25)
+    'their sd with prior HalfNormal(scale=1); equal groups (sd 0) have 0.25 of the largest likelihood'
+    """
+    data = f"equal groups (sd 0) have {zero:.2g} of the largest likelihood" if zero >= 1e-4 else ""
+    return f"their sd with prior {prior}; {data or 'the data rule out equal groups'}"
 
 
 def find_group_mode(model: Hierarchical) -> GroupMode:
@@ -113,7 +122,7 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
     elif (rows := rows_of_look(model)) is not None:  # with few rows a group it says nothing on effects
         theta = climb(partial(_look, model, rows, PINNED), partial(_newton, model, PINNED), theta, CLOSE).theta
     top, scales, heights, mass = _settle(model, theta, tau)
-    theta, at, modes = top.theta, _expansion(top.theta, top.here), 1
+    theta, at, modes = top.theta, expansion(top.theta, top.here), 1
     require_top(top)
 
     def alone(beta: Array) -> Derivatives:
@@ -141,7 +150,7 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
             modes += int(abs(again[3] - mass) < NEGLIGIBLE)
             if again[3] > mass:
                 top, scales, heights, mass = again
-                theta, at = top.theta, _expansion(top.theta, top.here)
+                theta, at = top.theta, expansion(top.theta, top.here)
     tau = _most_probable(scales, heights)
     weights = np.exp(heights - heights.max())
     likelihood = np.array([_mass(model, at, np.exp(u)) for u in scales])
@@ -167,7 +176,7 @@ def _settle(model: Hierarchical, theta: Array, tau: float) -> tuple[Climb, Array
     for _ in range(ROUNDS):
         top = climb(partial(_look, model, model.rows, tau), partial(_newton, model, tau), theta, CLOSE)
         theta = top.theta
-        scales, heights = _scale_posterior(model, _expansion(theta, top.here), tau)
+        scales, heights = _scale_posterior(model, expansion(theta, top.here), tau)
         last, tau = tau, _most_probable(scales, heights)
         if abs(np.log(tau / last)) < STAYS:
             break
@@ -194,7 +203,7 @@ def _look(
 
 
 def _newton(model: Hierarchical, tau: float, theta: Array, here: Derivatives) -> tuple[Array, float]:
-    at = _expansion(theta, here)
+    at = expansion(theta, here)
     prior_slope = model.prior.gradient(at.beta)
     found = gaussian(at, prior_slope, model.prior.precision(at.beta), tau)
     effects = found.shift - found.shares @ found.step
@@ -202,7 +211,8 @@ def _newton(model: Hierarchical, tau: float, theta: Array, here: Derivatives) ->
     return np.concatenate([found.step, effects, [0.0]]), float(climbs)
 
 
-def _expansion(theta: Array, here: Derivatives) -> Expansion:
+def expansion(theta: Array, here: Derivatives) -> Expansion:
+    """What derivatives at a parameter vector say of coefficients and effects."""
     assert here.by_group is not None
     p, groups = here.gradient.shape[1], here.by_group[0]
     mixed, slope, curvature = np.ascontiguousarray(groups[:, :p]), groups[:, p].copy(), groups[:, p + 1].copy()

@@ -25,7 +25,7 @@ from tallbayes.rows.protocol import RowsAtHand
 
 Array = NDArray[np.float64]
 
-DEFAULT = HalfCauchy(2.5)
+USUAL_SCALE = 2.5  # of the half-Cauchy prior of the groups' sd
 
 
 class Hierarchical(GLM):
@@ -62,10 +62,16 @@ class Hierarchical(GLM):
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.group_prior: ScalePrior | Power = _checked(group_prior)
+        chosen = _checked(group_prior)
         given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata, "outcome": outcome}
         given |= {"missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
         super().__init__(formula, data, family, prior, **given)
+        self.group_prior: ScalePrior | Power = chosen or self._usual_group_prior
+
+    @property
+    def _usual_group_prior(self) -> ScalePrior:
+        """On the scale of the outcomes, where linear predictors are."""
+        return HalfCauchy(float(f"{USUAL_SCALE * self._outcome_scale[1]:.4g}"))
 
     @classmethod
     def from_arrays(  # type: ignore[override]
@@ -87,6 +93,23 @@ class Hierarchical(GLM):
         >>> model.names
         ('x0', '1|group[3]', '1|group[7]', '1|group_sigma')
         """
+        given: dict[str, Any] = {"coefficients": coefficients, "weights": weights, "offset": offset}
+        return cls._grouped_from_arrays(X, y, groups, family, prior, group_prior, **given)
+
+    @classmethod
+    def _grouped_from_arrays(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike,
+        family: str | Family,
+        prior: GivenPrior | None,
+        group_prior: ScalePrior | str | None,
+        *,
+        coefficients: Sequence[str] | None,
+        weights: ArrayLike | None,
+        offset: ArrayLike | None,
+    ) -> Self:
         phases = Phases()
         with phases("design"):
             levels, codes = np.unique(np.asarray(groups), return_inverse=True)
@@ -95,8 +118,9 @@ class Hierarchical(GLM):
         if codes.shape != np.shape(y):
             raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
         self = cls.__new__(cls)
-        self.group_prior = _checked(group_prior)
+        chosen = _checked(group_prior)
         self._from_arrays(X, y, family, prior, coefficients, weights, offset, (codes, levels.tolist()))
+        self.group_prior = chosen or self._usual_group_prior
         self.seconds["design"] += phases.seconds["design"]
         return self
 
@@ -164,10 +188,10 @@ class Hierarchical(GLM):
         return with_groups(self, super().result(run), run)
 
 
-def _checked(prior: ScalePrior | str | None) -> ScalePrior:
+def _checked(prior: ScalePrior | str | None) -> ScalePrior | None:
     prior = scale_prior_from_text(prior) if isinstance(prior, str) else prior
     if prior is not None and not isinstance(prior, ScalePrior):
         raise TypeError(
             f"group_prior must be tb.HalfCauchy, tb.HalfNormal or tb.InverseSquare, not {type(prior).__name__}"
         )
-    return prior or DEFAULT
+    return prior
