@@ -18,6 +18,7 @@ ROOMS = [
     "results",
     "groups",
     "gaussian",
+    "own",
     "splines",
     "plots",
     "fit",

@@ -22,6 +22,9 @@ from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarni
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import find_mode
 from tallbayes.models.priors import Normal, StudentT
+from tallbayes.own.fit import ModelFit
+from tallbayes.own.model import Model
+from tallbayes.own.priors import LogNormal, Uniform
 from tallbayes.results.compare import compare, compare_parameters
 from tallbayes.results.file import load
 from tallbayes.results.fit import Fit
@@ -59,7 +62,10 @@ __all__ = [
     "Hierarchical",
     "HierarchicalFit",
     "InverseSquare",
+    "LogNormal",
     "MARSFit",
+    "Model",
+    "ModelFit",
     "NegativeBinomial",
     "Normal",
     "Poisson",
@@ -76,6 +82,7 @@ __all__ = [
     "TaylorProxy",
     "Thinned",
     "TwoStage",
+    "Uniform",
     "compare",
     "compare_parameters",
     "datasets",

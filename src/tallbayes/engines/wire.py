@@ -1,13 +1,16 @@
 """What travels between machines: plain values and tallbayes' own as text, arrays as the bytes that they are.
 
-Nothing is pickled. A message can hold None, numbers, texts, bytes, lists, tuples, dicts, arrays, pandas' categories,
-and values of tallbayes' own classes by the name of the class; reading one runs no code but theirs.
+A message can hold None, numbers, texts, bytes, lists, tuples, dicts, arrays, pandas' categories, and values of
+tallbayes' own classes by the name of the class; reading one runs no code but theirs. Nothing is pickled but a user's
+own functions, which a driver sends to its workers; in what workers send, they are refused.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -42,10 +45,13 @@ def pack(value: Any) -> Message:
     return Message(json.dumps(_taken(value, arrays)), arrays)
 
 
-def unpack(message: Message | Sequence[Any]) -> Any:
-    """Put a value together, with arrays of its own: compiled code wants those that it could write to."""
+def unpack(message: Message | Sequence[Any], functions: bool = False) -> Any:
+    """Put a value together, with arrays of its own: compiled code wants those that it could write to.
+
+    With `functions`, it may hold those of a user: reading these runs what the sender wants.
+    """
     text, arrays = message
-    return _put(json.loads(text), arrays)
+    return _put(json.loads(text), _Arrays(arrays, functions))
 
 
 def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -82,7 +88,40 @@ def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
         return ["own", name, _taken(vars(value), arrays)]
     if kind.__module__.partition(".")[0] == "pandas":
         return _taken_of_pandas(value, arrays)
+    if callable(value) and not isinstance(value, type):
+        arrays.append(np.frombuffer(_pickled(value), np.uint8))
+        return ["function", len(arrays) - 1]
     raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot travel to another machine")
+
+
+@lru_cache(16)
+def _pickled(function: Any) -> bytes:
+    """A function as bytes, also one that no other machine can import, if there is what pickles those."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(function)
+    return bytes(cloudpickle.dumps(function))
+
+
+@lru_cache(16)
+def _unpickled(function: bytes) -> Any:
+    """The function; the same one for the same bytes, so that nobody compiles it again and again."""
+    return pickle.loads(function)
+
+
+class _Arrays(list[NDArray[Any]]):
+    """The arrays of a message, and whether it may hold functions."""
+
+    def __init__(self, arrays: Sequence[NDArray[Any]], functions: bool) -> None:
+        super().__init__(arrays)
+        self.functions = functions
+
+    def function(self, place: int) -> Any:
+        """A function of the user's."""
+        if not self.functions:
+            raise ValueError("a message holds a function where none may be")
+        return _unpickled(self[place].tobytes())
 
 
 def _taken_of_pandas(value: Any, arrays: list[NDArray[Any]]) -> Any:
@@ -96,7 +135,7 @@ def _taken_of_pandas(value: Any, arrays: list[NDArray[Any]]) -> Any:
     raise TypeError(f"a value of type pandas.{type(value).__name__} cannot travel to another machine")
 
 
-def _put(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
+def _put(value: Any, arrays: _Arrays) -> Any:
     if not isinstance(value, list):
         return value
     kind, first, *others = value
@@ -135,6 +174,7 @@ _PLAIN: dict[str, Any] = {
     "scalar": lambda first, arrays: _put(first, arrays)[()],
     "array": lambda first, arrays: arrays[first] if arrays[first].flags.writeable else arrays[first].copy(),
     "bytes": lambda first, arrays: bytes(arrays[first]),
+    "function": lambda first, arrays: arrays.function(first),
     "range": lambda first, arrays: range(*first),
 }
 

@@ -33,32 +33,32 @@ from tallbayes.rows.store import Fields, Store
 
 def answer(function: str, message: Message) -> Message:
     """A function's answer to a message."""
-    return pack(FUNCTIONS[function](*unpack(message)))
+    return pack(FUNCTIONS[function](*unpack(message, functions=True)))
 
 
 def made(function: str, message: Message) -> Any:
     """The part that a function makes of a message."""
-    return FUNCTIONS[function](*unpack(message))
+    return FUNCTIONS[function](*unpack(message, functions=True))
 
 
 def remade(function: str, part: Any, common: Message, own: Message) -> Any:
     """The part that a function makes of another one."""
-    return FUNCTIONS[function](part, *unpack(common), *unpack(own))
+    return FUNCTIONS[function](part, *unpack(common, functions=True), *unpack(own, functions=True))
 
 
 def given(function: str, part: Any, message: Message) -> list[Message]:
     """The pieces of a part, packed one by one: each goes another way."""
-    return [pack(piece) for piece in FUNCTIONS[function](part, *unpack(message))]
+    return [pack(piece) for piece in FUNCTIONS[function](part, *unpack(message, functions=True))]
 
 
 def taken(function: str, message: Message, pieces: Sequence[Message]) -> Any:
     """The part that a function makes of pieces."""
-    return FUNCTIONS[function]([unpack(piece) for piece in pieces], *unpack(message))
+    return FUNCTIONS[function]([unpack(piece) for piece in pieces], *unpack(message, functions=True))
 
 
 def asked(function: str, part: Any, message: Message) -> Message:
     """A part's answer to a message."""
-    return pack(FUNCTIONS[function](part, *unpack(message)))
+    return pack(FUNCTIONS[function](part, *unpack(message, functions=True)))
 
 
 # --- reading ---

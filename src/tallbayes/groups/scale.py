@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ class HalfCauchy:
     """
 
     scale: float = 2.5
+    support: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         _check("scale", self.scale)
@@ -72,6 +73,7 @@ class HalfNormal:
     """
 
     scale: float = 1.0
+    support: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
         _check("scale", self.scale)
@@ -106,6 +108,11 @@ class InverseSquare:
 
     def __post_init__(self) -> None:
         _check("lower limit", self.lower)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Where the density is positive."""
+        return self.lower, math.inf
 
     @property
     def code(self) -> ScaleCode:

@@ -19,7 +19,6 @@ from tallbayes.groups.proposals import GroupSweep
 from tallbayes.groups.thinned import GroupKernel
 from tallbayes.groups.thinned_setup import Outlook, expand
 from tallbayes.models.cautions import warn_of_heavy_priors
-from tallbayes.models.glm import require_bounds
 from tallbayes.sampling.consensus import ConsensusKernel
 from tallbayes.sampling.metropolis import MetropolisKernel
 from tallbayes.sampling.options import check_choice
@@ -47,14 +46,14 @@ class GroupSetup:
 
     def auto(self) -> GroupKernel | TwoStageKernel:
         """The thinned kernel, and what it should cost; where a family has no bounds, all rows decide."""
-        if self.model.family.tag.trust == "none":
+        if not self.model.bounded:
             return replace(self.two_stage(None, None, None), why=NO_BOUNDS)
         kernel, outlook = self._thinned()
         return replace(kernel, why=f"a draw should touch about {few(outlook.rows)} of {self.model.rows.size:,} rows")
 
     def thinned(self) -> GroupKernel:
         """The thinned kernel for the expansion at the mode."""
-        require_bounds(self.model, "method 'thinned'")
+        self.model.require_bounds("method 'thinned'")
         return self._thinned()[0]
 
     def metropolis(self, proposal: str | None) -> MetropolisKernel:

@@ -24,8 +24,8 @@ from tallbayes.models import collinear as dependence
 from tallbayes.models.building import Looked
 from tallbayes.models.design import numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
-from tallbayes.models.likelihood import Direct, Follower
-from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.likelihood import FamilyLikelihood, Follower
+from tallbayes.models.model import AnyMode, Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
@@ -33,10 +33,9 @@ from tallbayes.rows.building import builder
 from tallbayes.rows.calibration import FARTHEST, Calibration, by_predictor, calibrate
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
-from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.protocol import Measure, RowsAtHand
 from tallbayes.rows.room import Room
-from tallbayes.rows.tasks import Derivatives, LogLikelihood, LogLikelihoodDerivatives
-from tallbayes.rows.track import Track
+from tallbayes.rows.tasks import Derivatives, Fitted, LogLikelihoodDerivatives
 
 Array = NDArray[np.float64]
 
@@ -256,9 +255,13 @@ class GLM:
         """What the columns look like."""
         return self.first.moments
 
+    def on(self, rows: RowsAtHand) -> FamilyLikelihood:
+        """The log-likelihood of some rows."""
+        return FamilyLikelihood(rows, self.family.tag)
+
     def log_likelihood(self, params: ArrayLike) -> Array:
         """Log-likelihood of each parameter vector: one pass over all rows."""
-        return np.asarray(self.rows.reduce(LogLikelihood(self.family.tag), params))
+        return self.on(self.rows).log_likelihood(params)
 
     def derivatives(self, params: ArrayLike) -> Derivatives:
         """Log-likelihood, its gradient and minus its curvature at each parameter vector: one pass over all rows."""
@@ -312,6 +315,11 @@ class GLM:
         vars(model).pop("first", None)  # the part's rows have their own
         return model
 
+    @property
+    def normal(self) -> bool:
+        """Whether all priors are Normal, so that the posterior has the tails of one."""
+        return self.prior.normal
+
     def log_prior(self, params: Array) -> Array:
         """Log prior density of each parameter vector."""
         return self.prior.log_density(params)
@@ -323,17 +331,25 @@ class GLM:
     @property
     def sizes(self) -> Array:
         """Rows touched when one entry of a parameter vector moves."""
-        return self.rows.keep(Track, self.family.tag).sizes
+        return self.on(self.rows).sizes
 
     def follow(self, by_column: bool) -> Follower:
         """The log-likelihood of chains that move one column at a time or all at once."""
-        return self.rows.keep(Track, self.family.tag) if by_column else Direct(self.log_likelihood)
+        return self.on(self.rows).follow(by_column)
 
+    def measure(self, mode: AnyMode, outcome: float) -> Measure:
+        """What rows without an event are drawn in proportion to, where the mean outcome is known."""
+        return Fitted(self.family, mode.theta, outcome)
 
-def require_bounds(model: GLM, who: str) -> None:
-    """Raise if a family has no bounds on third derivatives, and somebody needs them."""
-    if model.family.tag.trust == "none":
-        raise ValueError(
-            f"{who} needs bounds on third derivatives, which this family does not have: give tb.family an expression "
-            "without abs() of eta, or derivatives=, third= and bound=; or use method='two-stage' or 'mh'"
-        )
+    @property
+    def bounded(self) -> bool:
+        """Whether what an expansion leaves out of each row has a bound."""
+        return self.family.tag.trust != "none"
+
+    def require_bounds(self, who: str) -> None:
+        """Raise if rows have no bounds, and somebody needs them."""
+        if not self.bounded:
+            raise ValueError(
+                f"{who} needs bounds on third derivatives, which this family does not have: give tb.family an "
+                "expression without abs() of eta, or derivatives=, third= and bound=; or use method='two-stage' or 'mh'"
+            )

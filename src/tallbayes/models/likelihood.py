@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tallbayes.rows.track import Trail
+from tallbayes.families import Tag
+from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.tasks import LogLikelihood
+from tallbayes.rows.track import Track, Trail
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -35,6 +38,45 @@ class Follower(Protocol):
 
     def refresh(self, trail: Trail) -> None:
         """Forget accumulated rounding errors."""
+
+
+class Likelihood(Protocol):
+    """The log-likelihood of some rows."""
+
+    @property
+    def rows(self) -> RowsAtHand:
+        """All of them, or a weighted subsample."""
+
+    @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves, or (1,) for any."""
+
+    def log_likelihood(self, params: ArrayLike) -> Array:
+        """Of each parameter vector: one pass over the rows."""
+
+    def follow(self, by_column: bool) -> Follower:
+        """That of chains that move one column at a time or all at once."""
+
+
+@dataclass(frozen=True)
+class FamilyLikelihood:
+    """That of linear predictors under a family."""
+
+    rows: RowsAtHand
+    tag: Tag
+
+    @property
+    def sizes(self) -> Array:
+        """See `Likelihood`."""
+        return self.rows.keep(Track, self.tag).sizes
+
+    def log_likelihood(self, params: ArrayLike) -> Array:
+        """See `Likelihood`."""
+        return np.asarray(self.rows.reduce(LogLikelihood(self.tag), params))
+
+    def follow(self, by_column: bool) -> Follower:
+        """See `Likelihood`."""
+        return self.rows.keep(Track, self.tag) if by_column else Direct(self.log_likelihood)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,18 +71,6 @@ class Mode:
     def conditional_sd(self) -> Array:
         """Standard deviation of each coefficient given the others."""
         return np.asarray(1 / np.sqrt(np.diag(self.precision)))
-
-
-class AnyMode(Protocol):
-    """What surrogates may ask of a mode."""
-
-    @property
-    def theta(self) -> Array:
-        """The mode as a parameter vector."""
-
-    @property
-    def dense(self) -> Mode:
-        """The expansion with all second derivatives; raises ValueError where there is none."""
 
 
 def find_mode(model: GLM, close: float = CONVERGED) -> Mode:

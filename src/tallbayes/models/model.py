@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
+from tallbayes.models.likelihood import Follower, Likelihood
 from tallbayes.models.side_by_side import Parameters
+from tallbayes.rows.protocol import Measure
 
 Array = NDArray[np.float64]
 Variables = tuple[dict[str, Any], dict[str, Any]]  # (dimensions, values) by name, and coordinates
@@ -61,6 +63,18 @@ class Result(NamedTuple):
     diagnostics: Any = None  # of the fit's `draws`, where they are known already
 
 
+class AnyMode(Protocol):
+    """What surrogates may ask of a mode."""
+
+    @property
+    def theta(self) -> Array:
+        """The mode as a parameter vector."""
+
+    @property
+    def dense(self) -> Any:
+        """The expansion with all second derivatives (`mode.py`); raises ValueError where there is none."""
+
+
 class Model(Protocol):
     """A posterior distribution over parameter vectors."""
 
@@ -92,3 +106,45 @@ class Model(Protocol):
 
     def result(self, run: Sampled) -> Result:
         """What the run has found."""
+
+
+class Posterior(Model, Protocol):
+    """A model whose parameter vectors have a log-likelihood and a log prior: what Metropolis-Hastings needs."""
+
+    whole: bool  # whether its rows are all that there are
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector."""
+
+    @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves, or (1,) for any."""
+
+    @property
+    def normal(self) -> bool:
+        """Whether all priors are Normal, so that the posterior has the tails of one."""
+
+    def on(self, rows: Any) -> Likelihood:
+        """The log-likelihood of some rows."""
+
+    def log_likelihood(self, params: Array) -> Array:
+        """Log-likelihood of each parameter vector: one pass over all rows."""
+
+    def log_prior(self, params: Array) -> Array:
+        """Log prior density of each parameter vector."""
+
+    def log_posterior(self, params: Array) -> Array:
+        """Log posterior density of each parameter vector, up to a constant: one pass over all rows."""
+
+    def follow(self, by_column: bool) -> Follower:
+        """The log-likelihood of chains that move one column at a time or all at once."""
+
+    def measure(self, mode: AnyMode, outcome: float) -> Measure:
+        """What rows without an event are drawn in proportion to, where the mean outcome is known."""
+
+    def require_bounds(self, who: str) -> None:
+        """Raise if rows have no bounds, and somebody needs them."""
+
+    def part(self, rows: Any, share: float, groups: Any = None) -> Any:
+        """The same model of some of the rows, with a share of the prior."""

@@ -36,9 +36,15 @@ class Normal:
     mean: float = 0.0
     sd: float = 10.0
     df: ClassVar[float] = math.inf
+    support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
         _check(self.mean, sd=self.sd)
+
+    def log_density(self, at: Array) -> Array:
+        """Log density of each number, with its constant."""
+        z = (np.asarray(at) - self.mean) / self.sd
+        return np.asarray(-0.5 * z * z - math.log(self.sd) - 0.5 * math.log(2 * math.pi))
 
     @property
     def scale(self) -> float:
@@ -57,9 +63,16 @@ class StudentT:
     df: float
     mean: float = 0.0
     scale: float = 2.5
+    support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
         _check(self.mean, df=self.df, scale=self.scale)
+
+    def log_density(self, at: Array) -> Array:
+        """Log density of each number, with its constant."""
+        z, half = (np.asarray(at) - self.mean) / self.scale, 0.5 * (self.df + 1)
+        constant = math.lgamma(half) - math.lgamma(0.5 * self.df) - 0.5 * math.log(self.df * math.pi)
+        return np.asarray(constant - math.log(self.scale) - half * np.log1p(z * z / self.df))
 
 
 def rounded(value: float) -> str:

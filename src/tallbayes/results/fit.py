@@ -68,6 +68,7 @@ class Fit:
     kinds: ClassVar[dict[str, type[Fit]]] = {}  # of fits, by the name that a file has for them
     kind: ClassVar[str] = "regression"
     datasets: ClassVar[dict[str, str]] = DRAWS  # by argument, their names in a file
+    called: ClassVar[str] = "coefficient"  # what its parameters are called
     group: str | None = None  # the column g of a group term (1 | g)
     groups: xr.Dataset | None = None  # what is known of each group, if there are any
 
@@ -324,7 +325,7 @@ class Fit:
         import pandas as pd
 
         if self._calibration is None:
-            raise ValueError("this fit was saved by a version that did not look at outcomes; fit again to see them")
+            raise ValueError("predictions of this fit were not held against outcomes")
         return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
 
     def to_arviz(self) -> xr.DataTree:
@@ -373,6 +374,17 @@ class Fit:
     def _effects(self) -> list[str]:
         """Sections of the report on what was fitted besides coefficients."""
         return []
+
+    def _told(self) -> dict[str, str]:
+        """What rows say, for the report: the family and its options, and what counts as 1."""
+        given = [f"{key} {value}" for key, value in self.family.described().items() if value is not None]
+        family = self.family.title + (f" ({', '.join(given)})" if given else "")
+        return {"outcome": "; ".join(filter(None, [family, self.stats.get("outcome", "")]))}
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether predictions were held against outcomes."""
+        return self._calibration is not None
 
     def _advice(self) -> list[str]:
         """What may help chains of this kind to converge."""

@@ -77,7 +77,7 @@ def render(fit: Fit) -> str:
         page.section("Did it converge?" if stats["exact"] else "Did the chains mix?", _convergence(fit)),
         *_coefficients(fit),
         *fit._effects(),
-        _predictions(fit),
+        *([_predictions(fit)] if fit.calibrated else []),
         _draws(fit) if fit.coefficients else _followed(fit),
         _speed(fit),
         f"<footer>{_again(fit)}</footer>",
@@ -112,8 +112,8 @@ def _how(fit: Fit) -> dict[str, str]:
     stats, known = fit.stats, dict[str, str]()
     if fit.formula is not None:
         known["formula"] = fit.formula.text
-    known["outcome"] = "; ".join(filter(None, [_family(fit), outcome := stats.get("outcome", "")]))
-    if left_out := [sentence for sentence in stats.get("told", []) if sentence != outcome]:
+    known |= fit._told()
+    if left_out := [sentence for sentence in stats.get("told", []) if sentence != stats.get("outcome", "")]:
         known["left out"] = "; ".join(left_out)
     known["rows"] = f"{stats['rows']:,}"
     if stats["distinct_rows"] < stats["rows"]:
@@ -130,11 +130,6 @@ def _how(fit: Fit) -> dict[str, str]:
     if stats["surrogate_rows_per_draw"]:
         known["surrogate's rows"] = f"{few(stats['surrogate_rows_per_draw'])} a draw"
     return known
-
-
-def _family(fit: Fit) -> str:
-    given = {key: value for key, value in fit.family.described().items() if value is not None}
-    return fit.family.title + (f" ({', '.join(f'{key} {value}' for key, value in given.items())})" if given else "")
 
 
 def _exactness(fit: Fit) -> str:
@@ -189,15 +184,16 @@ def _coefficients(fit: Fit) -> list[str]:
     if not fit.coefficients:
         return []
     names = list(fit.main_parameters)
-    caption = "Posterior mean, 50% and 94% interval of each coefficient but the intercept."
+    but = " but the intercept" if "Intercept" in names else ""
+    caption = f"Posterior mean, 50% and 94% interval of each {fit.called}{but}."
     table = in_words(fit.summary().loc[names])
     if fit.prior:
         table["prior"] = [fit.prior.get(name, "") for name in names]
     return [
         page.section(
-            "Coefficients",
+            f"{fit.called.capitalize()}s",
             page.figure(forest(fit), caption),
-            page.table(table, "coefficient", FORMATS),
+            page.table(table, fit.called, FORMATS),
             page.bullets(fit.stats["pulled"]),
             page.text(
                 "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "

@@ -145,6 +145,14 @@ class Arrays:
         strata = {name: level[part].copy() for name, level in self.strata.items()}
         return Arrays(x, y, weights, offset, strata, self.codes[part].copy(), self.groups, start // LENGTH)
 
+    def then(self, later: Arrays) -> Arrays:
+        """These rows, and others of the same kind after them."""
+        x = np.concatenate([self.x, later.x], axis=1)
+        strata = {name: np.concatenate([level, later.strata[name]]) for name, level in self.strata.items()}
+        names = ("y", "weights", "offset", "codes")
+        y, weights, offset, codes = (np.concatenate([getattr(self, one), getattr(later, one)]) for one in names)
+        return Arrays(x, y, weights, offset, strata, codes, self.groups)
+
     def parts(self, chosen: Integers) -> tuple[NDArray[Any], ...]:
         """Some of the rows as a task may answer them: copies that are joined along their first axis."""
         part = self.take(chosen)

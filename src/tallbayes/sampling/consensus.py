@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
-from tallbayes.models.glm import GLM
+from tallbayes.models.model import Posterior
 from tallbayes.rows import threads
 from tallbayes.sampling.combine import SAID, Combined, combine
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Kernel, Path, Streams
@@ -53,7 +53,7 @@ class State(NamedTuple):
 class ConsensusKernel:
     """Kernels of the shards of a model, whose draws `combine` brings together."""
 
-    model: GLM
+    model: Posterior
     kernels: tuple[Kernel, ...]
     sharding: str
     combiner: str

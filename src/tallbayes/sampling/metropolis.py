@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
-from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
+from tallbayes.models.model import Posterior
 from tallbayes.rows.track import Trail
 from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, decide, first_log_ratio
 from tallbayes.sampling.proposals import Proposal, Start
@@ -45,7 +45,7 @@ class State(NamedTuple):
 class MetropolisKernel:
     """Metropolis-Hastings with any proposal; `initial` draws the starting points."""
 
-    model: GLM
+    model: Posterior
     proposal: Proposal
     initial: Start
     why: str = ""  # it was chosen

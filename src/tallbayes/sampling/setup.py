@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.models.cautions import warn_of_heavy_priors
-from tallbayes.models.glm import GLM, require_bounds
+from tallbayes.models.glm import GLM
 from tallbayes.models.mode import CONVERGED, NEARBY, Mode, find_mode
-from tallbayes.models.model import Model
+from tallbayes.models.model import Model, Posterior
 from tallbayes.rows.sharding import Shard, deal
 from tallbayes.sampling import thinned_setup
 from tallbayes.sampling.auto import choose
@@ -101,7 +101,7 @@ class RegressionSetup:
         """The thinned kernel, unless passes over all rows are cheaper."""
         mode, rng = self._mode()
         with self.phases("surrogate"):
-            if self.model.family.tag.trust == "none":
+            if not self.model.bounded:
                 return replace(self._two_stage(mode, rng, Taylor(), None, None), why=NO_BOUNDS)
             return choose(
                 thinned_setup.expand(self.model, mode, rng),
@@ -111,7 +111,7 @@ class RegressionSetup:
 
     def thinned(self) -> ThinnedKernel:
         """The thinned kernel for the expansion at the mode."""
-        require_bounds(self.model, "method 'thinned'")
+        self.model.require_bounds("method 'thinned'")
         mode, rng = self._mode()
         with self.phases("surrogate"):
             return thinned_setup.expand(self.model, mode, rng).kernel
@@ -131,7 +131,7 @@ class RegressionSetup:
 
     def subsampling(self, estimator: TaylorProxy | SplineProxy) -> SubsamplingKernel:
         """With a random walk in all coefficients at once."""
-        require_bounds(self.model, "method 'subsampling'")
+        self.model.require_bounds("method 'subsampling'")
         mode, rng = self._mode("subsampling")
         with self.phases("surrogate"):
             size, walk = estimator.size or FIRST_SIZE, RandomWalk(mode.factor, 2.38 / mode.theta.size**0.5)
@@ -154,7 +154,7 @@ class RegressionSetup:
         return mode, np.random.default_rng(surrogate_seed)
 
     def _metropolis(self, mode: Mode, proposal: str | None) -> MetropolisKernel:
-        return MetropolisKernel(self.model, _proposal(proposal or "random-walk", mode), _starts(self.model, mode))
+        return metropolis(self.model, mode, proposal)
 
     def _two_stage(
         self,
@@ -164,16 +164,26 @@ class RegressionSetup:
         proposal: str | None,
         subchain: int | None,
     ) -> TwoStageKernel:
-        built = surrogate.build(self.model, mode, rng)
-        if subchain is None:
-            subchain = _subchain_length(self.model, built) if is_close(built) else 0
-        kind = proposal or ("mixture" if is_close(built) else "one-at-a-time")
-        starts = _starts(self.model, mode)
-        return TwoStageKernel(self.model, built, _proposal(kind, mode), starts, subchain or None)
+        return two_stage(self.model, mode, surrogate.build(self.model, mode, rng), proposal, subchain)
+
+
+def metropolis(model: Posterior, mode: Mode, proposal: str | None) -> MetropolisKernel:
+    """A random walk in all parameters at once, unless another proposal is named."""
+    return MetropolisKernel(model, _proposal(proposal or "random-walk", mode), _starts(model, mode))
+
+
+def two_stage(
+    model: Posterior, mode: Mode, surrogate: Surrogate, proposal: str | None, subchain: int | None
+) -> TwoStageKernel:
+    """With long subchains where the surrogate is close, else a decision after each update."""
+    if subchain is None:
+        subchain = _subchain_length(model, surrogate) if is_close(surrogate) else 0
+    kind = proposal or ("mixture" if is_close(surrogate) else "one-at-a-time")
+    return TwoStageKernel(model, surrogate, _proposal(kind, mode), _starts(model, mode), subchain or None)
 
 
 def divide(
-    model: GLM,
+    model: Posterior,
     seed: Seed,
     phases: Phases,
     how: Consensus,
@@ -194,9 +204,9 @@ def divide(
     return ConsensusKernel(model, tuple(kernels), sharding, how.combine or COMBINERS[0], workers, combine)
 
 
-def _starts(model: GLM, mode: Mode) -> Start:
+def _starts(model: Posterior, mode: Mode) -> Start:
     """Where chains start: in the Gaussian at the mode, unless a prior makes the posterior far from Gaussian."""
-    if model.prior.normal:
+    if model.normal:
         return Independence(mode.center, mode.factor)
     return Scattered(tuple(Independence(one.center, one.factor, START_DF) for one in (mode, *mode.others)))
 
@@ -214,7 +224,7 @@ def _proposal(kind: str, mode: Mode) -> Proposal:
     return Mixture(Independence(mode.center, mode.factor, HEAVY_TAIL), walk)
 
 
-def _subchain_length(model: GLM, surrogate: Surrogate) -> int:
+def _subchain_length(model: Posterior, surrogate: Surrogate) -> int:
     """As many steps as keep the subchain's work at a small share of a pass over all rows."""
     p = model.rows.columns
     step = surrogate.size * p + PASS_OVERHEAD

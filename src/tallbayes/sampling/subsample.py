@@ -10,26 +10,29 @@ Reference: R. D. Payne and B. K. Mallick, "Two-Stage Metropolis-Hastings for Tal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.models.glm import GLM
-from tallbayes.models.likelihood import Direct, Follower
-from tallbayes.models.mode import AnyMode
+from tallbayes.models.likelihood import Follower, Likelihood
+from tallbayes.models.model import AnyMode, Posterior
 from tallbayes.rows.memory import MemoryRows
-from tallbayes.rows.tasks import Fitted, Level, Levels, LogLikelihood
-from tallbayes.rows.track import Track
+from tallbayes.rows.protocol import Rows, RowsAtHand
+from tallbayes.rows.tasks import Level, Levels
 
 Array = NDArray[np.float64]
 
 
 class SubsampleSurrogate:
-    """The log-likelihood of a family on weighted rows."""
+    """The log-likelihood of weighted rows."""
 
-    def __init__(self, rows: MemoryRows, family: Any, name: str) -> None:
-        self.rows, self._family, self.name = rows, family, name
+    def __init__(self, likelihood: Likelihood, name: str) -> None:
+        self._likelihood, self.name = likelihood, name
+
+    @property
+    def rows(self) -> RowsAtHand:
+        """The subsample."""
+        return self._likelihood.rows
 
     @property
     def size(self) -> int:
@@ -39,7 +42,7 @@ class SubsampleSurrogate:
     @property
     def sizes(self) -> Array:
         """See `Surrogate`."""
-        return self.rows.keep(Track, self._family).sizes
+        return self._likelihood.sizes
 
     @property
     def touched(self) -> int:
@@ -48,11 +51,11 @@ class SubsampleSurrogate:
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`."""
-        return self.rows.reduce(LogLikelihood(self._family), params)
+        return self._likelihood.log_likelihood(params)
 
     def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
-        return self.rows.keep(Track, self._family) if by_column else Direct(self.log_likelihood)
+        return self._likelihood.follow(by_column)
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,14 @@ class Subsample:
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: Any, mode: AnyMode | None, rng: np.random.Generator) -> SubsampleSurrogate:
-        """Draw the subsample; any model with a family will do."""
-        check_enough(self.size, max(model.rows.size, model.rows.total_weight), "rows")
-        return SubsampleSurrogate(model.rows.sample(self.size, rng), model.family.tag, str(self))
+    def build(self, model: Posterior, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
+        """Draw the subsample."""
+        return SubsampleSurrogate(model.on(self.draw(model.rows, rng)), str(self))
+
+    def draw(self, rows: Rows, rng: np.random.Generator) -> MemoryRows:
+        """The subsample of these rows."""
+        check_enough(self.size, max(rows.size, rows.total_weight), "rows")
+        return rows.sample(self.size, rng)
 
 
 @dataclass(frozen=True)
@@ -81,19 +88,21 @@ class CaseControl:
 
     size: int
     uniform: bool = False
+    by_outcome = True
 
     def __post_init__(self) -> None:
         _check_size(self.size)
 
-    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
+    def build(self, model: Posterior, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
         levels = model.rows.reduce(Levels("outcome"))
         if 0 not in levels:
             raise ValueError("tb.CaseControl draws rows with outcome 0, and there are none; use tb.Subsample")
         check_enough(self.size, max(levels[0].rows, levels[0].weight), "rows with outcome 0")
-        measure = None if self.uniform else _fitted(model, mode, levels)
-        rows = model.rows.sample({0: self.size}, rng, by="outcome", measure=measure)
-        return SubsampleSurrogate(rows, model.family.tag, str(self))
+        measure = None if self.uniform else model.measure(mode, _mean_outcome(levels))
+        return SubsampleSurrogate(
+            model.on(model.rows.sample({0: self.size}, rng, by="outcome", measure=measure)), str(self)
+        )
 
 
 @dataclass(frozen=True)
@@ -118,18 +127,23 @@ class Stratified:
         """See `columns_of` in `surrogate.py`."""
         return (self.by,)
 
-    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
+    @property
+    def by_outcome(self) -> bool:
+        """Whether it looks at outcomes."""
+        return self.cases
+
+    def build(self, model: Posterior, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows of each stratum."""
         plain = self.uniform or not self.cases
-        measure = None if plain else _fitted(model, mode, model.rows.reduce(Levels(self.by)))
+        measure = None if plain else model.measure(mode, _mean_outcome(model.rows.reduce(Levels(self.by))))
         rows = model.rows.sample(self.size, rng, by=self.by, measure=measure, cases=self.cases)
-        return SubsampleSurrogate(rows, model.family.tag, str(self))
+        return SubsampleSurrogate(model.on(rows), str(self))
 
 
-def _fitted(model: GLM, mode: AnyMode, levels: dict[int, Level]) -> Fitted:
-    """Rows by their fitted outcome; the levels of any stratum say what the mean outcome is."""
+def _mean_outcome(levels: dict[int, Level]) -> float:
+    """The levels of any stratum say what it is."""
     outcome, weight = (sum(part) for part in zip(*((one.outcome, one.weight) for one in levels.values()), strict=True))
-    return Fitted(model.family, mode.theta, outcome / weight)
+    return float(outcome / weight)
 
 
 def _check_size(size: int) -> None:

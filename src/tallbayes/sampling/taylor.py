@@ -12,14 +12,14 @@ out a sampled remainder could outgrow the quadratic, and the plain expansion is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families import Tag
-from tallbayes.models.glm import GLM, require_bounds
 from tallbayes.models.likelihood import Direct, Follower
-from tallbayes.models.mode import AnyMode
+from tallbayes.models.model import AnyMode
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.remainders import RemainderBounds
 from tallbayes.rows.tasks import LogLikelihood, LogLikelihoodDerivatives
@@ -40,13 +40,13 @@ class Taylor:
         if not (whole and self.remainders >= 0):
             raise ValueError(f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}")
 
-    def build(self, model: GLM, mode: AnyMode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
+    def build(self, model: Any, mode: AnyMode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
         """Choose the rows, if any; the expansion itself is the mode's."""
         dense = mode.dense
         plain = TaylorSurrogate(dense.theta, dense.log_likelihood, dense.gradient, dense.curvature)
         if self.remainders == 0:
             return plain
-        require_bounds(model, "an expansion with remainders")
+        model.require_bounds("an expansion with remainders")
         radius = RADIUS + dense.theta.size**0.5
         bounds = RemainderBounds(model.family.tag, dense.theta, dense.factor, radius)
         rows = model.rows.sample(self.remainders, rng, measure=bounds)

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
-from tallbayes.models.glm import GLM
 from tallbayes.models.likelihood import Follower
+from tallbayes.models.model import Posterior
 from tallbayes.rows.track import Trail
 from tallbayes.sampling.kernel import (
     Advance,
@@ -64,7 +64,7 @@ class State(NamedTuple):
 class TwoStageKernel:
     """Two-stage Metropolis-Hastings with `subchain` stage-1 steps before each stage 2 (None: after each update)."""
 
-    model: GLM
+    model: Posterior
     surrogate: Surrogate
     proposal: Proposal
     initial: Start

@@ -126,9 +126,8 @@ class SplineSetup:
         return ReversibleJumpKernel(self.model, law, sheets, track, subchain, rounds, steered=steered)
 
     def _sample(self, chosen: Subsample) -> Sheets:
-        found = chosen.build(self.model, None, self._rng)
-        rows = found.rows.arrays
-        return Sheets(found.name, (Sheet.of_rows(rows.x, rows.y, rows.own),))
+        rows = chosen.draw(self.model.rows, self._rng).arrays
+        return Sheets(str(chosen), (Sheet.of_rows(rows.x, rows.y, rows.own),))
 
 
 def _refuse(method: str) -> NoReturn:

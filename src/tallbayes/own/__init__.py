@@ -1,0 +1,1 @@
+"""Models of the user's own: any log-likelihood that gives one number a row."""

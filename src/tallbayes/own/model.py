@@ -1,0 +1,367 @@
+"""A model of the user's own: any log-likelihood that gives one number a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tallbayes.data.formula import Formula
+from tallbayes.data.missing import CHOICES
+from tallbayes.data.names import require, require_distinct
+from tallbayes.data.sources import open_source
+from tallbayes.data.timing import Phases
+from tallbayes.engines.opening import on_engine
+from tallbayes.families.gaussian import Gaussian
+from tallbayes.models.design import numbers
+from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.model import AnyMode, Result, Sampled, Variables
+from tallbayes.models.prepared import Wanted, prepare
+from tallbayes.own.fit import ModelFit
+from tallbayes.own.function import Derivatives, Field, RowFunction
+from tallbayes.own.parameters import JointPrior, Parameters, check_names
+from tallbayes.own.priors import ParameterPrior
+from tallbayes.own.setup import OwnSetup
+from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
+from tallbayes.rows.protocol import RowsAtHand
+from tallbayes.rows.room import Room
+from tallbayes.sampling.options import check_choice
+
+Array = NDArray[np.float64]
+
+TRIED = 1_000  # rows on which functions are tried
+DIFFERS = 1e-4  # share by which given derivatives may differ from differences
+
+
+class Model:
+    """A posterior from any log-likelihood of rows.
+
+    `log_likelihood(theta, rows)` gives one number for each of some rows. `theta` has the parameters and `rows` the
+    columns, each after a dot: `theta.slope * rows.dose`. It may be plain NumPy, compiled by Numba, or written for JAX
+    (with `derivatives="jax"`, which compiles it, too), and is called with runs of rows, from several threads.
+
+    Parameters
+    ----------
+    log_likelihood: the function; `-np.inf` says that a row is impossible.
+    prior: a dict with a prior for each parameter (`tb.Normal`, `tb.StudentT`, `tb.HalfNormal`, `tb.HalfCauchy`,
+        `tb.LogNormal`, `tb.Uniform`), or a function of theta that gives the log density of all of them.
+    start: a dict with a number or an array for each parameter: where the search for the mode begins. An array gives
+        the parameter its shape.
+    data: whatever `tb.fit` takes: a frame, a dict of arrays, files, a query.
+    columns: those that the function needs, all of them unless given. With a dict, the names that it has for them:
+        `{"dose": "Dose (mg)"}`.
+    levels: columns of text or categories; a row has the number of its level, counted from 0 in sorted order.
+    outcome: the column that `tb.CaseControl` looks at, and for which rows with 0 are many.
+    positive: parameters that are positive although their prior is not.
+    derivatives: "jax", or a function of theta and rows that gives the first (parameters, rows) and the second
+        derivatives (parameters, parameters, rows) of each row's number in the entries of theta. Without it, the search
+        for the mode uses differences.
+    weights: how often each row counts: a column's name or one number a row.
+
+    `missing`, `memory`, `cache` and `engine` are as for `tb.fit`.
+
+    >>> import tallbayes as tb
+    >>> rng = np.random.default_rng(1)
+    >>> data = {"y": rng.normal(3.0, 2.0, 1_000)}
+    >>> def normal(theta, rows):
+    ...     return -0.5 * ((rows.y - theta.center) / theta.sd) ** 2 - np.log(theta.sd)
+    >>> prior = {"center": tb.Normal(0, 10), "sd": tb.HalfNormal(10)}
+    >>> model = tb.Model(normal, prior, start={"center": 0.0, "sd": 1.0}, data=data)
+    >>> tb.sample(model, seed=1, draws=500, progress=False).summary()["mean"].round()
+    center    3.0
+    sd        2.0
+    Name: mean, dtype: float64
+    """
+
+    whole = True
+    setup: Any = OwnSetup
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[Any, Any], Any],
+        prior: Mapping[str, ParameterPrior] | JointPrior,
+        start: Mapping[str, ArrayLike],
+        data: Any,
+        *,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        levels: Sequence[str] = (),
+        outcome: str | None = None,
+        positive: Sequence[str] = (),
+        derivatives: Callable[[Any, Any], Any] | str | None = None,
+        weights: str | ArrayLike | None = None,
+        missing: str = "refuse",
+        memory: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        engine: Any = None,
+    ) -> None:
+        if not callable(log_likelihood):
+            raise TypeError(
+                "log_likelihood must be a function of theta and rows that gives a number for each row, not "
+                f"{type(log_likelihood).__name__}"
+            )
+        if derivatives is not None and not callable(derivatives) and derivatives != "jax":
+            raise TypeError(f"derivatives must be a function of theta and rows, or 'jax', not {derivatives!r}")
+        if isinstance(engine, str):
+            raise TypeError("engine= takes a client here, not an address: tb.Model(..., engine=Client(address))")
+        check_choice("missing", missing, CHOICES)
+        self.parameters = Parameters.of(start, prior, _names("positive", positive))
+        phases, self.outcome = Phases(), outcome
+        with phases("design"), on_engine(engine, data) as held:
+            held = open_source(held)
+            named = _chosen(columns, held.names, [weights] if isinstance(weights, str) else [])
+            levelled = _names("levels", levels)
+            given = {"weights": weights}
+            wanted = Wanted(
+                Gaussian(),
+                {what: name for what, name in given.items() if isinstance(name, str)},
+                {what: numbers(what, values) for what, values in given.items() if not isinstance(values, str | None)},
+                [named.get(name, name) for name in levelled],
+                None,
+                missing,
+            )
+            fields, text = _layout(named, levelled, outcome, held.names)
+            parsed = Formula.parse_for(text, held)[0]
+            prepared = prepare(parsed, held, wanted, Room.of(memory, cache), cache)
+            _refuse_text(prepared.formula.coefficients, text, fields)
+            self.rows: RowsAtHand = prepared.rows
+            self.left_out, self.observations = prepared.left_out, prepared.observations
+            self.function = RowFunction(log_likelihood, self.parameters.shapes, fields, derivatives)
+            self._try()
+        self.seconds = phases.seconds
+
+    def _try(self) -> None:
+        """Refuse functions that do not give what they should, on some rows at the start."""
+        x, some = self.parameters.start, self.rows.run(0, min(self.rows.size, TRIED))
+        self.function.try_on(x, some)
+        u = self.parameters.free(x)
+        if not np.isfinite(self.log_posterior(u[None])[0]):
+            raise ValueError(
+                f"the posterior is zero at the start, {self.parameters.shapes.theta(x)}: a row or the prior has a log "
+                "density of -inf there; start elsewhere"
+            )
+        if self.function.derivatives is not None:
+            self._try_derivatives(x, some)
+
+    def _try_derivatives(self, x: Array, some: Any) -> None:
+        """Hold derivatives against differences, on some rows."""
+        found, width, labels = self.function.sums(x, some, 0, some.size), x.size, self.parameters.shapes.labels
+
+        def total(at: Array) -> float:
+            return float((some.own * self.function.values(at, some, 0, some.size)).sum())
+
+        def slope(at: Array) -> Array:
+            return self.function.sums(at, some, 0, some.size).gradient
+
+        step = 1e-5 * np.maximum(1e-3, np.abs(x))
+        sizes = np.abs(found.gradient) + step * np.abs(np.diag(found.curvature)) + np.finfo(float).tiny
+        for j in range(width):
+            away = np.where(np.arange(width) == j, step, 0.0)
+            rounding = 1e-15 * (1 + abs(found.value)) * some.size**0.5 / step[j]
+            by_difference = (total(x + away) - total(x - away)) / (2 * step[j])
+            if abs(by_difference - found.gradient[j]) > DIFFERS * (sizes[j] + abs(by_difference)) + 100 * rounding:
+                raise ValueError(
+                    f"derivatives give {found.gradient[j]:.6g} as the slope along {labels[j]} at the start, summed "
+                    f"over {some.size:,} rows, but differences give {by_difference:.6g}"
+                )
+            bend = -(slope(x + away) - slope(x - away)) / (2 * step[j])
+            size = np.sqrt(np.abs(np.diag(found.curvature)) * abs(found.curvature[j, j])) + np.abs(found.curvature[j])
+            noise = 1e-12 * (1 + np.abs(found.gradient)) / step[j]
+            off = np.abs(bend - found.curvature[j]) > 1e-3 * (size + np.abs(bend)) + noise
+            if off.any():
+                k = int(off.argmax())
+                raise ValueError(
+                    f"derivatives give {-found.curvature[j, k]:.6g} as the second derivative along {labels[j]} and "
+                    f"{labels[k]} at the start, summed over {some.size:,} rows, but differences of their first "
+                    f"derivatives give {-bend[k]:.6g}"
+                )
+
+    @property
+    def width(self) -> int:
+        """Entries of a parameter vector."""
+        return self.parameters.shapes.width
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector."""
+        return self.parameters.shapes.labels
+
+    @property
+    def normal(self) -> bool:
+        """Nobody knows what tails a posterior has that may have any likelihood; chains start as if they were Normal."""
+        return True
+
+    def on(self, rows: RowsAtHand) -> OwnLikelihood:
+        """The log-likelihood of some rows."""
+        return OwnLikelihood(self, rows)
+
+    def log_likelihood(self, params: ArrayLike) -> Array:
+        """Log-likelihood of each parameter vector, on the scale on which chains move: one pass over all rows."""
+        return self.on(self.rows).log_likelihood(params)
+
+    def log_prior(self, params: Array) -> Array:
+        """Log prior density of each parameter vector, on the scale on which chains move."""
+        return self.parameters.log_prior(params)
+
+    def log_posterior(self, params: Array) -> Array:
+        """Log posterior density of each parameter vector, up to a constant: one pass over all rows."""
+        return np.asarray(self.log_likelihood(params) + self.log_prior(params))
+
+    def derivatives(self, u: Array) -> Derivatives:
+        """Log-likelihood, gradient and minus the curvature at one parameter vector: one pass over all rows."""
+        found = self.rows.reduce(OwnDerivatives(self.function, self.parameters.natural(u)))
+        return in_u(self.parameters, u, found)
+
+    @property
+    def sizes(self) -> Array:
+        """Rows touched when one entry of a parameter vector moves: all of them."""
+        return self.on(self.rows).sizes
+
+    def follow(self, by_column: bool) -> Follower:
+        """The log-likelihood of chains."""
+        return self.on(self.rows).follow(by_column)
+
+    def measure(self, mode: AnyMode, outcome: float) -> Size:
+        """Rows without an event are drawn in proportion to the size of their log-likelihood at the mode."""
+        mean = abs(mode.dense.log_likelihood) / self.rows.total_weight
+        return Size(self.function, self.parameters.natural(mode.theta), mean)
+
+    def require_bounds(self, who: str) -> NoReturn:
+        """Raise: nobody knows any."""
+        raise ValueError(
+            f"{who} needs bounds on third derivatives, which a tb.Model does not have; use method='two-stage' or 'mh', "
+            "or, if the model has a linear predictor, tb.family and tb.fit"
+        )
+
+    def part(self, rows: RowsAtHand, share: float, groups: Any = None) -> Self:
+        """The same model of some of the rows, with the prior to the power `share`."""
+        model = copy(self)
+        model.rows, model.parameters, model.whole = rows, self.parameters.to_the_power(share), False
+        return model
+
+    def few(self, size: int, rng: np.random.Generator) -> Self:
+        """The same model of a weighted subsample of the rows: more of those that the start finds unlikely."""
+        model, x = copy(self), self.parameters.start
+        mean = abs(float(self.rows.reduce(OwnLogLikelihood(self.function, x[None]))[0])) / self.rows.total_weight
+        model.rows = self.rows.sample(size, rng, measure=Size(self.function, x, mean))
+        return model
+
+    def variables(self, theta: Array) -> Variables:
+        """Posterior variables and their coordinates, from draws (chain, draw, width)."""
+        x, found, start = self.parameters.natural(theta), {}, 0
+        for name, shape, size in zip(
+            self.parameters.shapes.names, self.parameters.shapes.shapes, self.parameters.shapes.sizes, strict=True
+        ):
+            axes = tuple(f"{name}_dim_{axis}" for axis in range(len(shape)))
+            values = x[..., start : start + size].reshape(*x.shape[:2], *shape)
+            found[name] = (("chain", "draw", *axes), values)
+            start += size
+        every = zip(self.parameters.shapes.names, self.parameters.shapes.shapes, strict=True)
+        return found, {f"{name}_dim_{axis}": list(range(n)) for name, shape in every for axis, n in enumerate(shape)}
+
+    def watched(self, theta: Array) -> Array:
+        """What convergence is judged by, from draws (chain, draw, width)."""
+        return self.parameters.natural(theta)
+
+    def result(self, run: Sampled) -> Result:
+        """The draws by name."""
+        told = {"log_likelihood": self.function.name, "columns": [field.name for field in self.function.fields]}
+        told |= {"derivatives": self.function.derived}
+        stats = run.stats | {"outcome": "", "told": list(self.left_out), "bounds": "none", "model": told}
+        others = {"prior": self.parameters.described()}
+        return Result(ModelFit.kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
+
+
+class OwnLikelihood:
+    """A user's log-likelihood of some rows; see `Likelihood`."""
+
+    def __init__(self, model: Model, rows: RowsAtHand) -> None:
+        self._model, self.rows = model, rows
+
+    @property
+    def sizes(self) -> Array:
+        """See `Likelihood`."""
+        return np.array([float(self.rows.size)])
+
+    def log_likelihood(self, params: ArrayLike) -> Array:
+        """See `Likelihood`."""
+        x = self._model.parameters.natural(np.atleast_2d(np.asarray(params, dtype=float)))
+        return self.rows.reduce(OwnLogLikelihood(self._model.function, x))
+
+    def follow(self, by_column: bool) -> Follower:
+        """See `Likelihood`."""
+        return Direct(self.log_likelihood)
+
+
+def in_u(parameters: Parameters, u: Array, here: Derivatives) -> Derivatives:
+    """Derivatives in x as derivatives in u."""
+    first, second = parameters.slopes(u)
+    curvature = here.curvature * np.outer(first, first) - np.diag(here.gradient * second)
+    return Derivatives(here.value, here.gradient * first, curvature)
+
+
+def _names(what: str, given: Sequence[str]) -> list[str]:
+    if isinstance(given, str):
+        raise TypeError(f"{what} must be a list of names, such as [{given!r}]")
+    return list(given)
+
+
+def _chosen(columns: Any, there: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Columns of the data by the names that the function has for them."""
+    if isinstance(columns, Mapping):
+        found = dict(columns)
+    elif columns is None:
+        found = {name: name for name in there if name not in others}
+    else:
+        found = {name: name for name in _names("columns", columns)}
+    require(list(found.values()), there)
+    require_distinct(list(found.values()))
+    hint = "; rename it by columns={'dose': %r}"
+    for name, column in found.items():
+        check_names("the column", [name], hint % column)
+    if not found:
+        raise ValueError("the model has no columns; the data must have one at least")
+    return found
+
+
+def _layout(
+    named: dict[str, str], levelled: Sequence[str], outcome: str | None, there: Sequence[str]
+) -> tuple[tuple[Field, ...], str]:
+    """Where each column is found among the rows, and the formula that puts it there."""
+    for name in levelled:
+        require([named.get(name, name)], there)
+        named.setdefault(name, name)
+        check_names("the column", [name])
+    if outcome is not None:
+        require([outcome], list(named), "the model's columns")
+    if outcome in levelled:
+        raise ValueError(f"the outcome {outcome!r} must be numbers, not levels")
+    plain = [name for name in named if name not in levelled]
+    if not plain:
+        raise ValueError("one column at least must hold numbers; all are in levels=")
+    left = outcome or plain[0]
+    right = [name for name in plain if name != left]
+    fields = [
+        Field(name, "outcome")
+        if name == left
+        else Field(name, "level", named[name])
+        if name in levelled
+        else Field(name, "column", right.index(name))
+        for name in named
+    ]
+    design = "0 + " + " + ".join(f"`{named[name]}`" for name in right) if right else "1"
+    return tuple(fields), f"`{named[left]}` ~ {design}"
+
+
+def _refuse_text(found: Sequence[str], text: str, fields: Sequence[Field]) -> None:
+    """Columns of text would have become several."""
+    columns = [field.name for field in fields if field.kind == "column"]
+    if columns and len(found) != len(columns):
+        odd = next(name for name in found if "[" in name)
+        raise ValueError(
+            f"column {odd.partition('[')[0]!r} holds text; name it in levels=, and rows have the number of their "
+            "level, or leave it out by columns="
+        )
