@@ -15,6 +15,7 @@ from test_expressions import BUILT_IN, PROBIT
 
 import tallbayes as tb
 from tallbayes.engines import wire
+from tallbayes.engines.engine import Local
 from tallbayes.families import resolve, to_json
 from tallbayes.families.expressed import Expressed
 from tallbayes.families.own import Own, family
@@ -235,8 +236,9 @@ def test_functions_without_a_bound_let_all_rows_decide(tmp_path):
     assert np.allclose(again.predict(frame()[:5]), fit.predict(frame()[:5]))
     with pytest.raises(ValueError, match="made from functions, which are not kept"):
         _ = again.family.tag
-    with pytest.raises(TypeError, match="cannot travel"):
-        wire.pack(own)
+    workers = tb.fit("y ~ x", frame(), family=own, engine=Local(2), seed=1, draws=50, progress=False)
+    alone = tb.fit("y ~ x", frame(), family=own, seed=1, draws=50, progress=False)
+    assert np.array_equal(workers.draws, alone.draws)
 
 
 def test_what_is_not_smooth_has_no_bound():

@@ -88,7 +88,7 @@ def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
         return ["own", name, _taken(vars(value), arrays)]
     if kind.__module__.partition(".")[0] == "pandas":
         return _taken_of_pandas(value, arrays)
-    if callable(value) and not isinstance(value, type):
+    if hasattr(value, "__code__") or hasattr(value, "py_func"):  # one of Python, or compiled by Numba
         arrays.append(np.frombuffer(_pickled(value), np.uint8))
         return ["function", len(arrays) - 1]
     raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot travel to another machine")

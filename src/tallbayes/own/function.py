@@ -24,6 +24,10 @@ TRIED = 1_000  # rows on which a function is tried
 SAME = 1e-8  # by how much the value of a row may differ from one call to another
 
 
+class NotFiniteError(ValueError):
+    """A row has no log-likelihood, or no derivatives of it."""
+
+
 class Field(NamedTuple):
     """A column as the function sees it, and where rows keep it."""
 
@@ -92,9 +96,9 @@ class RowFunction:
             first, second = self.each(x, arrays, start, stop)
             gradient, hessian = (first * own[:, None]).sum(0), (second * own[:, None, None]).sum(0)
         if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
-            raise ValueError(
-                f"derivatives of {self.name} on {_stretch(arrays, start, stop)} are not finite at "
-                f"{self.shapes.theta(x)}"
+            raise NotFiniteError(
+                f"derivatives of {self.name} on {_stretch(arrays, start, stop)} are not finite where "
+                f"{self.shapes.told(x)}"
             )
         return Derivatives(value, gradient, -hessian)
 
@@ -189,8 +193,8 @@ class RowFunction:
         bad = np.isnan(values) | (values == np.inf)
         if bad.any():
             place = start + int(bad.argmax())
-            raise ValueError(
-                f"{self.name} is {values[place - start]} for {self._told(arrays, place)} at {self.shapes.theta(x)}; "
+            raise NotFiniteError(
+                f"{self.name} is {values[place - start]} for {self._told(arrays, place)} where {self.shapes.told(x)}; "
                 "give -inf where a row is impossible"
             )
         return values

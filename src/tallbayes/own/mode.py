@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tallbayes.models.first import LOOKED_AT
 from tallbayes.models.mode import Mode, climb
+from tallbayes.own.function import NotFiniteError
 from tallbayes.rows.tasks import Derivatives
 
 if TYPE_CHECKING:
@@ -55,8 +56,21 @@ class _Look:
 
     def __init__(self, model: Model, scale: Array | None = None) -> None:
         self._model, self._scale = model, scale  # of differences, once something is known
+        self._looked = False
 
     def __call__(self, u: Array) -> tuple[float, Derivatives]:
+        """A step to where there is no posterior is too long, and no error, unless it is the first look."""
+        try:
+            height, here = self._at(u)
+        except NotFiniteError:
+            if not self._looked:
+                raise
+            nothing = np.full((1, u.size), np.nan)
+            return -np.inf, Derivatives(nothing[0, :1], nothing, nothing[..., None])
+        self._looked = True
+        return height, here
+
+    def _at(self, u: Array) -> tuple[float, Derivatives]:
         if self._model.function.derivatives is None:
             scale = FIRST_STEP * np.maximum(1.0, np.abs(u)) if self._scale is None else self._scale
             here = _by_differences(self._model, u, scale)
@@ -76,7 +90,7 @@ class _Slopes(_Look):
         super().__init__(model, scale)
         self._curvature = curvature
 
-    def __call__(self, u: Array) -> tuple[float, Derivatives]:
+    def _at(self, u: Array) -> tuple[float, Derivatives]:
         assert self._scale is not None
         steps = np.diag(self._scale)
         found = _finite(self._model, np.concatenate([u[None], u + steps, u - steps]))
@@ -105,8 +119,8 @@ def _finite(model: Model, points: Array) -> Array:
     found = model.log_posterior(points)
     if not np.isfinite(found).all():
         worst = points[int(np.argmin(np.isfinite(found)))]
-        raise ValueError(
-            f"the log posterior is not finite at {model.parameters.shapes.theta(model.parameters.natural(worst))}; "
+        raise NotFiniteError(
+            f"the posterior is zero where {model.parameters.shapes.told(model.parameters.natural(worst))}; "
             "start where rows are possible, and give positive parameters a prior such as tb.HalfNormal"
         )
     return found
@@ -163,8 +177,8 @@ def _mode(model: Model, u: Array, here: Derivatives, passes: int) -> Mode:
 
 
 def _lost(model: Model, u: Array) -> str:
-    at = model.parameters.shapes.theta(model.parameters.natural(u))
+    x = model.parameters.natural(u)
     return (
-        f"the posterior mode was not found; the search ended at {at}. Start nearer to it, see whether the "
-        "log-likelihood has the right sign, and whether the data tell all parameters apart"
+        f"the posterior mode was not found; the search ended where {model.parameters.shapes.told(x)}. Start nearer to "
+        "it, see whether the log-likelihood has the right sign, and whether the data tell all parameters apart"
     )

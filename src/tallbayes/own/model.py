@@ -140,8 +140,8 @@ class Model:
         u = self.parameters.free(x)
         if not np.isfinite(self.log_posterior(u[None])[0]):
             raise ValueError(
-                f"the posterior is zero at the start, {self.parameters.shapes.theta(x)}: a row or the prior has a log "
-                "density of -inf there; start elsewhere"
+                f"the posterior is zero at the start, where {self.parameters.shapes.told(x)}: a row or the prior has a "
+                "log density of -inf there; start elsewhere"
             )
         if self.function.derivatives is not None:
             self._try_derivatives(x, some)
@@ -167,6 +167,8 @@ class Model:
                     f"derivatives give {found.gradient[j]:.6g} as the slope along {labels[j]} at the start, summed "
                     f"over {some.size:,} rows, but differences give {by_difference:.6g}"
                 )
+        for j in range(width):
+            away = np.where(np.arange(width) == j, step, 0.0)
             bend = -(slope(x + away) - slope(x - away)) / (2 * step[j])
             size = np.sqrt(np.abs(np.diag(found.curvature)) * abs(found.curvature[j, j])) + np.abs(found.curvature[j])
             noise = 1e-12 * (1 + np.abs(found.gradient)) / step[j]

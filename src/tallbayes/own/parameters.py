@@ -86,6 +86,18 @@ class Shapes:
             start += size
         return record("theta", self.names)(*found)
 
+    def told(self, flat: Array) -> str:
+        """A vector in words.
+
+        >>> Shapes(("top", "slope"), ((), (2,))).told(np.array([1.0, 2.0, 3.0]))
+        'top = 1, slope = [2. 3.]'
+        """
+        values = self.theta(np.asarray(flat, dtype=float))
+        return ", ".join(
+            f"{name} = {np.array2string(value, precision=6, threshold=8) if np.ndim(value) else f'{value:.6g}'}"
+            for name, value in zip(self.names, values, strict=True)
+        )
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -202,7 +214,7 @@ class Parameters:
 
     def _log_density(self, x: Array) -> Array:
         if not isinstance(self.prior, Mapping):
-            return np.array([_one_number(self.prior, self.shapes.theta(one)) for one in x])
+            return np.array([_one_number(self.prior, self.shapes, one) for one in x])
         total, start = np.zeros(len(x)), 0
         for name, size in zip(self.shapes.names, self.shapes.sizes, strict=True):
             total += self.prior[name].log_density(x[:, start : start + size]).sum(1)
@@ -224,13 +236,13 @@ def _described(prior: Any) -> str:
     return str(getattr(prior, "__name__", type(prior).__name__))
 
 
-def _one_number(prior: JointPrior, theta: Any) -> float:
+def _one_number(prior: JointPrior, shapes: Shapes, x: Array) -> float:
     try:
-        found = np.asarray(prior(theta), dtype=float)
+        found = np.asarray(prior(shapes.theta(x)), dtype=float)
     except Exception as error:
-        raise ValueError(f"the prior failed at {theta}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"the prior failed where {shapes.told(x)}: {type(error).__name__}: {error}") from error
     if found.shape != () or np.isnan(found) or found == np.inf:
-        raise ValueError(f"the prior must give one number or -inf, but gives {found} at {theta}")
+        raise ValueError(f"the prior must give one number or -inf, but gives {found} where {shapes.told(x)}")
     return float(found)
 
 
