@@ -316,6 +316,11 @@ class GLM:
         return model
 
     @property
+    def row_cost(self) -> float:
+        """What a row costs that is evaluated at a parameter vector, in columns."""
+        return self.rows.columns
+
+    @property
     def normal(self) -> bool:
         """Whether all priors are Normal, so that the posterior has the tails of one."""
         return self.prior.normal

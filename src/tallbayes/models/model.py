@@ -125,6 +125,10 @@ class Posterior(Model, Protocol):
     def normal(self) -> bool:
         """Whether all priors are Normal, so that the posterior has the tails of one."""
 
+    @property
+    def row_cost(self) -> float:
+        """What a row costs that is evaluated at a parameter vector, in columns of a regression."""
+
     def on(self, rows: Any) -> Likelihood:
         """The log-likelihood of some rows."""
 

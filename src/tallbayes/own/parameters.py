@@ -77,8 +77,8 @@ class Shapes:
     def theta(self, flat: Any) -> Any:
         """A vector as users see it: a number or an array for each name, after a dot.
 
-        >>> Shapes(("top", "slope"), ((), (2,))).theta(np.array([1.0, 2.0, 3.0]))
-        theta(top=1.0, slope=array([2., 3.]))
+        >>> Shapes(("top", "slope"), ((), (2,))).theta(np.array([1.0, 2.0, 3.0])).slope
+        array([2., 3.])
         """
         found, start = [], 0
         for shape, size in zip(self.shapes, self.sizes, strict=True):

@@ -226,6 +226,6 @@ def _proposal(kind: str, mode: Mode) -> Proposal:
 
 def _subchain_length(model: Posterior, surrogate: Surrogate) -> int:
     """As many steps as keep the subchain's work at a small share of a pass over all rows."""
-    p = model.rows.columns
-    step = surrogate.size * p + PASS_OVERHEAD
-    return int(np.clip(SUBCHAIN_SHARE * (model.rows.size * p + PASS_OVERHEAD) / step, SHORTEST, LONGEST))
+    step = surrogate.size * model.row_cost + PASS_OVERHEAD
+    every = model.rows.size * model.row_cost + PASS_OVERHEAD
+    return int(np.clip(SUBCHAIN_SHARE * every / step, SHORTEST, LONGEST))
