@@ -25,7 +25,7 @@ TARGETS = {
 }
 FILES = [
     "compiled", "families", "rows", "mode", "group_mode", "remainders", "alias", "thinned", "shape", "setup",
-    "split_rows", "spline_tables", "collapsed", "expressions", "gaussian",
+    "split_rows", "spline_tables", "collapsed", "expressions", "gaussian", "gaussian_groups",
 ]  # fmt: skip
 
 

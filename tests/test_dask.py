@@ -124,6 +124,22 @@ def test_groups_and_shards(client, folder):
         assert_same(one, other)
 
 
+def test_a_function_of_the_users_goes_to_the_workers(client, folder):
+    def logistic(theta, rows):
+        eta = theta.level + theta.slope * rows.x
+        return rows.y * eta - np.logaddexp(0, eta)
+
+    prior, start = {"level": tb.Normal(), "slope": tb.Normal()}, {"level": 0.0, "slope": 0.0}
+    few = {"seed": 1, "draws": 10, "chains": 2, "progress": False}
+    one, other = (
+        tb.sample(tb.Model(logistic, prior, start, folder, columns=["x", "y"], engine=engine), **few)
+        for engine in (client, None)
+    )
+    np.testing.assert_array_equal(one.draws, other.draws)
+    with pytest.raises(ValueError, match=r"failed on rows .*: KeyError: 'no such thing'"):
+        tb.Model(lambda theta, rows: {}["no such thing"], prior, start, folder, columns=["x", "y"], engine=client)
+
+
 def test_three_workers_and_workers_without_rows(cluster, client, folder, frame, reference):
     cluster.scale(3)
     client.wait_for_workers(3, timeout=60)

@@ -120,11 +120,12 @@ def ours_with_groups(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> dict[s
     import tallbayes as tb
 
     fit = tb.sample(tb.GaussianGroups.from_arrays(x, y, groups), draws=1_000, seed=1, progress=False)
-    table = fit.summary()
-    beta, both = table[: x.shape[1]], table.loc[["1|group_sigma", "sd"], ["mean", "sd"]].to_numpy().tolist()
+    drawn = {"beta": fit.posterior["beta"], "sigma": fit.posterior["1|group_sigma"], "error": fit.posterior["sd"]}
+    mean = {name: one.mean(("chain", "draw")).to_numpy() for name, one in drawn.items()}
+    sd = {name: one.std(("chain", "draw")).to_numpy() for name, one in drawn.items()}
     stats = {name: fit.stats[name] for name in ("rows_per_draw", "passes")}
-    sds = dict(zip(("sigma", "error"), both, strict=True))
-    return {"mean": beta["mean"].tolist(), "sd": beta["sd"].tolist()} | sds | stats
+    both = {name: [float(mean[name]), float(sd[name])] for name in ("sigma", "error")}
+    return {"mean": mean["beta"].tolist(), "sd": sd["beta"].tolist()} | both | stats
 
 
 def lme4(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> dict[str, Any]:

@@ -24,6 +24,7 @@ INTERVAL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @whole("--seed", 0, "Seed for the effects of groups that the fit has not seen.", default=0)
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Column of the data to keep; may be repeated.")
 @click.option("--keep-all", is_flag=True, help="Keep all columns of the data.")
+@click.option("--noise", is_flag=True, help="Intervals of new outcomes with their errors, of a Gaussian fit.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def predict_command(
     fit: Path,
@@ -32,6 +33,7 @@ def predict_command(
     force: bool,
     keep: tuple[str, ...],
     keep_all: bool,
+    noise: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -54,9 +56,14 @@ def predict_command(
     refuse(force, {"--out": out}, fit, data)
 
     from tallbayes.data.sources import open_source
+    from tallbayes.families.gaussian import Gaussian
     from tallbayes.results.file import load
 
     loaded, source = load(fit), open_source(data)
+    if noise:
+        if loaded.family != Gaussian():
+            raise click.UsageError("--noise is for fits with family 'gaussian'")
+        options["noise"] = True
     kept = source.names if keep_all else keep
     rows = loaded.predict_to(source, out or sys.stdout.buffer, kept, progress=not quiet, **options)
     if out is not None:

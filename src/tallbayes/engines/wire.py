@@ -107,7 +107,13 @@ def _pickled(function: Any) -> bytes:
 @lru_cache(16)
 def _unpickled(function: bytes) -> Any:
     """The function; the same one for the same bytes, so that nobody compiles it again and again."""
-    return pickle.loads(function)
+    try:
+        return pickle.loads(function)
+    except ImportError as error:
+        raise ValueError(
+            f"a worker cannot import what a function of yours needs ({error}); install it there, or define the "
+            "function in the script or notebook itself"
+        ) from error
 
 
 class _Arrays(list[NDArray[Any]]):

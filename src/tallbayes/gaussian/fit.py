@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from tallbayes.data.pieces import Source
-from tallbayes.data.sources import open_source
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.fit import Fit
-from tallbayes.results.predict import Asked, Effects, as_table, gathered
+from tallbayes.results.predict import Effects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,11 +50,25 @@ class GaussianFit(Fit):
 
         See `Fit.predict` for the other arguments.
         """
-        if not noise:
-            return super().predict(new_data, offset, draws, interval, seed)
-        source, asked, noisy = open_source(new_data), Asked(offset, draws, interval, seed), copy(self)
-        noisy._noisy = True
-        return as_table(gathered(noisy._predicted(source, (), asked), source.rows), interval, new_data)
+        return Fit.predict(self._with(noise), new_data, offset, draws, interval, seed)
+
+    def predict_to(
+        self,
+        new_data: Any,
+        target: str | os.PathLike[str] | IO[bytes],
+        keep: Sequence[str] = (),
+        *,
+        noise: bool = False,
+        **how: Any,
+    ) -> int:
+        """Write what `predict` gives to a file; see `Fit.predict_to` for the other arguments."""
+        return Fit.predict_to(self._with(noise), new_data, target, keep, **how)
+
+    def _with(self, noise: bool) -> Self:
+        """The same fit, which predicts new outcomes instead of expected ones."""
+        fit = copy(self)
+        fit._noisy = noise
+        return fit
 
     def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
         effects = super()._effects_of(chosen, seed)

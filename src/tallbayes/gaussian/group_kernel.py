@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from tallbayes.data.timing import Phases
-from tallbayes.gaussian.group_sums import GroupsGiven, GroupSums, Heights
+from tallbayes.gaussian.group_sums import GroupsGiven, Heights, Reduced
 from tallbayes.gaussian.kernel import DF, SETTLING, WHY, factors
 from tallbayes.gaussian.log_linear import LogLinear
 from tallbayes.groups.arrow import Expansion
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-REACH = np.arange(-60.0, 61.0)  # u is looked at so far from where groups tell half of their effect
-POINTS = 161  # of the table
+REACH = np.arange(-60.0, 61.0, 2.0)  # u is looked at so far from where groups tell half of their effect
+FEW, POINTS = 41, 161  # of a first table, and of the last
 FALLEN = 25.0  # below the highest log density nothing is looked for
 CLIMBS, CLOSE = 60, 1e-4  # steps to the mode of log s, at most, and the length of the last of them
 
@@ -41,6 +41,7 @@ class State(NamedTuple):
     """Where the chains are."""
 
     theta: Array  # (chains, p + k + 2): coefficients, effects, log tau, sd
+    at: Array  # (chains, 2): log s and u, with all their digits
 
 
 class Table(NamedTuple):
@@ -137,14 +138,17 @@ class GaussianGroupKernel:
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from about the posterior."""
-        if theta is None:
-            theta = np.empty((len(rng.first), self.model.width))
-            for own, generator in zip(theta, rng.first, strict=True):
-                normal = generator.standard_normal((1, self.model.width))
-                log_sd, u = self._table.propose(normal[:, :2])
-                heights = self._plain.heights(log_sd, u)
-                own[:] = self._others(self._plain, heights, np.zeros(1, np.intp), log_sd, u, normal[:, 2:])[0]
-        return State(np.array(theta, dtype=float))
+        if theta is not None:
+            log_sd = np.log(theta[:, -1])
+            return State(np.array(theta, dtype=float), np.stack([log_sd, 2 * (theta[:, -2] - log_sd)], axis=1))
+        theta, at = np.empty((len(rng.first), self.model.width)), np.empty((len(rng.first), 2))
+        for chain, generator in enumerate(rng.first):
+            normal = generator.standard_normal((1, self.model.width))
+            log_sd, u = self._table.propose(normal[:, :2])
+            heights, first = self._plain.heights(log_sd, u), np.zeros(1, np.intp)
+            theta[chain] = self._others(self._plain, heights, first, log_sd, u, normal[:, 2:])[0]
+            at[chain] = log_sd[0], u[0]
+        return State(theta, at)
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[GaussianGroupKernel, State]:
         """There is nothing to tune; Student-t priors settle."""
@@ -154,31 +158,29 @@ class GaussianGroupKernel:
         """See `Kernel`."""
         draws = Draws.empty(steps, 1, *state.theta.shape)
         draws.decided[:] = True
-        theta, prior, p = state.theta.copy(), self.model.prior, len(self.model.coefficients)
+        (theta, at), prior, p = (part.copy() for part in state), self.model.prior, len(self.model.coefficients)
         for chain, streams in enumerate(zip(*rng, strict=True)):
             if prior.normal:
-                found = self._steps(self._plain, theta[chain], steps, *streams)
+                found = self._steps(self._plain, at[chain], steps, *streams)
                 draws.theta[:, chain], draws.accepted[:, 0, chain], draws.log_posterior[:, chain] = found
             else:
                 for step in range(steps):
                     here = given(self.model, factors(prior, theta[chain, :p], streams[0]))
-                    found = self._steps(here, theta[chain], 1, *streams)
+                    found = self._steps(here, at[chain], 1, *streams)
                     theta[chain], draws.accepted[step, 0, chain] = found[0][0], found[1][0]
                     draws.theta[step, chain], draws.log_posterior[step, chain] = theta[chain], np.nan
         draws.screened[:], draws.log_first[:] = draws.accepted, 0.0
-        return State(draws.theta[-1].copy() if steps else theta), draws
+        return State(draws.theta[-1].copy() if steps else theta, at), draws
 
     def _steps(
-        self, here: GroupsGiven, theta: Array, steps: int, first: np.random.Generator, second: np.random.Generator
+        self, here: GroupsGiven, at: Array, steps: int, first: np.random.Generator, second: np.random.Generator
     ) -> tuple[Array, NDArray[np.bool_], Array]:
         """Both standard deviations with all others integrated out, then these; whether the former moved; log density.
 
-        A step takes as many random numbers whatever the number of steps.
+        A step takes as many random numbers whatever the number of steps. `at` moves in place.
         """
-        normal, log_u = first.standard_normal((steps, theta.size)), np.log(second.random(steps))
-        now_sd = np.log(theta[-1])
-        log_sd, u = self._table.propose(normal[:, :2])
-        log_sd, u = np.concatenate([[now_sd], log_sd]), np.concatenate([[2 * (theta[-2] - now_sd)], u])
+        normal, log_u = first.standard_normal((steps, self.model.width)), np.log(second.random(steps))
+        log_sd, u = (np.append(now, new) for now, new in zip(at, self._table.propose(normal[:, :2]), strict=True))
         heights = here.heights(log_sd, u)
         posterior = heights.value + log_prior(self.model, log_sd, u)
         ratio = posterior - self._table.log_density(log_sd, u)
@@ -187,6 +189,7 @@ class GaussianGroupKernel:
             if log_u[step] < ratio[step + 1] - ratio[now]:
                 now = step + 1
             where[step] = now
+        at[:] = log_sd[now], u[now]
         found = self._others(here, heights, where, log_sd, u, normal[:, 2:])
         return found, where == np.arange(1, steps + 1), posterior[where]
 
@@ -226,25 +229,26 @@ def table(model: GaussianGroups, here: GroupsGiven) -> Table:
     """Look at all u that may be, and then closer where the posterior is."""
     sums = here.sums
     points = REACH - np.log(sums.at.effect_curvature.mean())
-    mode, scale, likelihood, heights = _given_u(model, here, points)
+    mode, scale, likelihood, heights = _given_u(model, here, points, sums.scattered(points))
     zero = float(np.exp(min(0.0, likelihood[0] - likelihood.max())))
-    for _ in range(2):
+    for look in (sums.scattered, sums.reduced):
         there = np.flatnonzero(heights > heights.max() - FALLEN)
         low, high = points[max(0, there[0] - 1)], points[min(points.size - 1, there[-1] + 1)]
-        points = np.linspace(low, high, POINTS)
-        mode, scale, _, heights = _given_u(model, here, points)
+        points = np.linspace(low, high, FEW if look == sums.scattered else POINTS)
+        mode, scale, _, heights = _given_u(model, here, points, look(points))
     there = np.isfinite(heights)
     return Table(LogLinear(points[there], heights[there]), mode[there], scale[there], zero)
 
 
-def _given_u(model: GaussianGroups, here: GroupsGiven, u: Array) -> tuple[Array, Array, Array, Array]:
+def _given_u(model: GaussianGroups, here: GroupsGiven, u: Array, found: Reduced) -> tuple[Array, Array, Array, Array]:
     """Mode and scale of log s at each u, and about the log densities of u, without and with the prior of tau."""
     sums = here.sums
     step = 0.1 / max(1.0, sums.weight) ** 0.5
-    log_sd = 0.5 * np.log(_squares(sums, u) / max(sums.weight, 1.0))
+    squares = np.maximum(sums.within.square + found.square, np.finfo(float).tiny)
+    log_sd = 0.5 * np.log(squares / max(sums.weight, 1.0))
 
     def height(at: Array) -> Array:
-        return np.asarray(here.heights(at, u).value + model.sd_prior.log_density(np.exp(at)) + at)
+        return np.asarray(here.at(at, found).value + model.sd_prior.log_density(np.exp(at)) + at)
 
     for _ in range(CLIMBS):
         low, middle, high = (height(log_sd + away) for away in (-step, 0.0, step))
@@ -257,8 +261,3 @@ def _given_u(model: GaussianGroups, here: GroupsGiven, u: Array) -> tuple[Array,
     likelihood = height(log_sd) + np.log(scale)
     log_tau = log_sd + 0.5 * u
     return log_sd, scale, likelihood, likelihood + model.group_prior.log_density(np.exp(log_tau)) + log_tau
-
-
-def _squares(sums: GroupSums, u: Array) -> Array:
-    """Sums of squared residuals where rows are expanded, with effects integrated out, for each u."""
-    return np.asarray(np.maximum(sums.within.square + sums.reduced(u).square, np.finfo(float).tiny))

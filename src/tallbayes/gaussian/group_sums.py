@@ -99,6 +99,18 @@ class GroupSums:
     def _panels(self) -> dict[int, Array]:
         return {}
 
+    @cached_property
+    def _columns(self) -> Array:
+        """Sums of the columns by group (p, k), each column in one run."""
+        return np.ascontiguousarray(self.at.mixed.T)
+
+    def times(self, beta: Array) -> Array:
+        """Sums over the rows of each group of columns times coefficients; no product of matrices, for its bits."""
+        found = np.zeros(self._columns.shape[1])
+        for column, one in zip(self._columns, beta, strict=True):
+            found += column * one
+        return found
+
     def exactly(self, u: float) -> Array:
         """S, m, q and l at one log r, in a row."""
         (columns, residuals), weight = self.means, self.at.effect_curvature
@@ -113,9 +125,17 @@ class GroupSums:
             self._panels[number] = np.array([self.exactly(middle + point) for point in _POINTS])
         return self._panels[number]
 
+    def scattered(self, u: Array) -> Reduced:
+        """S, m, q and l at several log r that are far apart."""
+        return self._parts(np.array([self.exactly(one) for one in u]))
+
+    def _parts(self, found: Array) -> Reduced:
+        p = self.at.beta.size
+        return Reduced(found[:, : p * p].reshape(-1, p, p), found[:, p * p : -2], found[:, -2], found[:, -1])
+
     def reduced(self, u: Array) -> Reduced:
-        """S, m, q and l at several log r; the bits of one do not depend on the others."""
-        p, numbers = self.at.beta.size, np.floor(u / PANEL)
+        """S, m, q and l at several log r, from panels; the bits of one do not depend on the others."""
+        numbers = np.floor(u / PANEL)
         names, place = np.unique(numbers, return_inverse=True)
         panels = np.array([self._panel(int(name)) for name in names])
         away = (u - (numbers + 0.5) * PANEL)[:, None] - _POINTS
@@ -125,9 +145,7 @@ class GroupSums:
         for node in range(NODES):  # not a product of matrices, whose sums depend on their shape
             found += weights[:, node, None] * panels[place, node]
             total += weights[:, node]
-        found /= total[:, None]
-        gram = found[:, : p * p].reshape(-1, p, p)
-        return Reduced(gram, found[:, p * p : -2], found[:, -2], found[:, -1])
+        return self._parts(found / total[:, None])
 
 
 def _solved(gram: Array, slope: Array) -> Array:
@@ -154,7 +172,11 @@ class GroupsGiven:
 
     def heights(self, log_sd: Array, u: Array) -> Heights:
         """log p(y | s, r) for each log s and log r, up to a constant; the bits of one do not depend on the others."""
-        within, found = self.sums.within, self.sums.reduced(u)
+        return self.at(log_sd, self.sums.reduced(u))
+
+    def at(self, log_sd: Array, found: Reduced) -> Heights:
+        """The same, where the functions of r are known."""
+        within = self.sums.within
         variance = np.exp(2 * log_sd)
         full = (within.gram + found.gram) / variance[:, None, None] + self.precision
         right = (within.slope + found.slope) / variance[:, None] + self.slope
@@ -170,8 +192,6 @@ class GroupsGiven:
         """A draw of the effects given all others, from standard Normal noise (k,)."""
         at, ratio = self.sums.at, np.exp(u)
         spread = 1 + ratio * at.effect_curvature
-        left = np.zeros(noise.size)
-        for column, step in zip(at.mixed.T, beta - at.beta, strict=True):
-            left += column * step
-        mean = at.effects + (ratio * (at.effect_slope - left) - at.effects) / spread
+        left = at.effect_slope - self.sums.times(beta - at.beta)
+        mean = at.effects + (ratio * left - at.effects) / spread
         return np.asarray(mean + np.exp(log_sd) * np.sqrt(ratio / spread) * noise)

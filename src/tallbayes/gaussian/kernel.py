@@ -37,6 +37,7 @@ class State(NamedTuple):
     """Where the chains are."""
 
     theta: Array  # (chains, p + 1): coefficients and sd
+    log_sd: Array  # (chains,) with all its digits
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,16 @@ class GaussianKernel:
 
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from about the posterior."""
-        if theta is None:
-            mode, scale = self._proposal
-            theta = np.empty((len(rng.first), self.model.width))
-            for own, generator in zip(theta, rng.first, strict=True):
-                log_sd = mode + scale * generator.standard_normal()
-                own[:-1] = self._plain.coefficients(np.array([log_sd]), generator.standard_normal((1, own.size - 1)))[0]
-                own[-1] = np.exp(log_sd)
-        return State(np.array(theta, dtype=float))
+        if theta is not None:
+            return State(np.array(theta, dtype=float), np.log(theta[:, -1]))
+        mode, scale = self._proposal
+        theta, log_sd = np.empty((len(rng.first), self.model.width)), np.empty(len(rng.first))
+        for chain, generator in enumerate(rng.first):
+            log_sd[chain] = mode + scale * generator.standard_normal()
+            noise = generator.standard_normal((1, theta.shape[1] - 1))
+            theta[chain, :-1] = self._plain.coefficients(log_sd[[chain]], noise)[0]
+        theta[:, -1] = np.exp(log_sd)
+        return State(theta, log_sd)
 
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[GaussianKernel, State]:
         """There is nothing to tune; Student-t priors settle."""
@@ -108,34 +111,34 @@ class GaussianKernel:
         """See `Kernel`."""
         draws = Draws.empty(steps, 1, *state.theta.shape)
         draws.decided[:] = True
-        theta, prior = state.theta.copy(), self.model.prior
+        (theta, log_sd), prior = (part.copy() for part in state), self.model.prior
         for chain, (first, second) in enumerate(zip(*rng, strict=True)):
             if prior.normal:
-                draws.theta[:, chain], draws.accepted[:, 0, chain] = self._steps(
-                    self._plain, theta[chain], steps, first, second
+                draws.theta[:, chain], draws.accepted[:, 0, chain], log_sd[chain] = self._steps(
+                    self._plain, log_sd[chain], steps, first, second
                 )
             else:
                 for step in range(steps):
                     here = given(self.model, factors(prior, theta[chain, :-1], first))
-                    found, accepted = self._steps(here, theta[chain], 1, first, second)
+                    found, accepted, log_sd[chain] = self._steps(here, log_sd[chain], 1, first, second)
                     theta[chain] = draws.theta[step, chain] = found[0]
                     draws.accepted[step, 0, chain] = accepted[0]
         draws.screened[:] = draws.accepted
-        log_sd = np.log(draws.theta[..., -1])
-        draws.log_posterior[:] = log_posterior(self._plain, self.model.sd_prior, log_sd) if prior.normal else np.nan
+        drawn = np.log(draws.theta[..., -1])
+        draws.log_posterior[:] = log_posterior(self._plain, self.model.sd_prior, drawn) if prior.normal else np.nan
         draws.log_first[:] = 0.0
-        return State(draws.theta[-1].copy() if steps else theta), draws
+        return State(draws.theta[-1].copy() if steps else theta, log_sd), draws
 
     def _steps(
-        self, here: Given, theta: Array, steps: int, first: np.random.Generator, second: np.random.Generator
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Log sd with coefficients integrated out, then coefficients; and whether the sd moved.
+        self, here: Given, log_sd: float, steps: int, first: np.random.Generator, second: np.random.Generator
+    ) -> tuple[Array, NDArray[np.bool_], float]:
+        """Log sd with coefficients integrated out, then coefficients; whether the sd moved, and where it ends.
 
         A step takes as many random numbers whatever the number of steps.
         """
         mode, scale = self._proposal
-        normal, log_u = first.standard_normal((steps, theta.size)), np.log(second.random(steps))
-        points = np.concatenate([[np.log(theta[-1])], mode + scale * stdtrit(DF, ndtr(normal[:, 0]))])
+        normal, log_u = first.standard_normal((steps, self.model.width)), np.log(second.random(steps))
+        points = np.append(log_sd, mode + scale * stdtrit(DF, ndtr(normal[:, 0])))
         heights = log_posterior(here, self.model.sd_prior, points)
         heights += 0.5 * (DF + 1) * np.log1p(((points - mode) / scale) ** 2 / DF)
         now, where = 0, np.empty(steps, np.intp)
@@ -143,10 +146,10 @@ class GaussianKernel:
             if log_u[step] < heights[step + 1] - heights[now]:
                 now = step + 1
             where[step] = now
-        found = np.empty((steps, theta.size))
+        found = np.empty((steps, self.model.width))
         found[:, -1] = np.exp(points[where])
         found[:, :-1] = here.coefficients(points[where], normal[:, 1:])
-        return found, where == np.arange(1, steps + 1)
+        return found, where == np.arange(1, steps + 1), float(points[now])
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """The draws are those of the posterior."""

@@ -50,6 +50,13 @@ class ModelFit(Fit):
         told = self.stats["model"]
         return {"log-likelihood": f"{self._title}, derivatives {told['derivatives']}"}
 
+    def _advice(self) -> list[str]:
+        return [
+            "Where chains stay in one place for long, the expansion is a poor picture of the posterior: write the "
+            "model in other parameters, such as logarithms, or screen with a subsample, such as "
+            "tb.TwoStage(tb.CaseControl(20_000))."
+        ]
+
     def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
         raise ValueError(
             "a tb.Model says how likely rows are, not what to expect of new ones; compute that from fit.posterior"
