@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import run
 
+import tallbayes as tb
 from tallbayes import paper
 from tallbayes.cli import main
 from tallbayes.data import datasets, progress
@@ -188,6 +189,23 @@ def test_groups_that_the_fit_has_not_seen_have_a_seed(tmp_path):
     assert list(json.loads(run("summary", tmp_path / "fit.nc", "--json").stdout)["parameters"]) == list(fit.parameters)
 
 
+def test_measurements_in_groups_with_and_without_noise(tmp_path):
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.normal(size=400), "shop": rng.choice(list("abcde"), 400)})
+    data["sold"] = 100 + 5 * data["x"] + 10 * rng.normal(size=5)[data["shop"].map(ord) - 97] + rng.normal(0, 3, 400)
+    data.to_csv(tmp_path / "sales.csv", index=False)
+    formula, saved = "sold ~ x + (1 | shop)", tmp_path / "fit.nc"
+    options = ("--family", "gaussian", "--draws", 500, "--seed", 1, "--out", saved, "--quiet")
+    assert run("fit", tmp_path / "sales.csv", formula, *options).exit_code == 0
+    widths = []
+    for noise in ((), ("--noise",)):
+        done = run("predict", saved, tmp_path / "sales.csv", *noise)
+        found = pd.read_csv(io.StringIO(done.stdout))
+        pd.testing.assert_frame_equal(found, tb.load(saved).predict(data, noise=bool(noise)), rtol=1e-12)
+        widths.append((found["eti94_ub"] - found["eti94_lb"]).mean())
+    assert widths[1] > 3 * widths[0]
+
+
 def test_predict_refuses(fit_file, new_rows, tmp_path):
     (tmp_path / "old.csv").write_text("precious")
     (tmp_path / "link.parquet").symlink_to(new_rows)
@@ -205,6 +223,7 @@ def test_predict_refuses(fit_file, new_rows, tmp_path):
         ([new_rows, "--keep", "idd"], 1, "did you mean 'id'?"),
         ([new_rows, "--interval", "1"], 2, "--interval"),
         ([new_rows, "--draws", "0"], 2, "--draws"),
+        ([new_rows, "--noise"], 2, "--noise is for fits with family 'gaussian'"),
         ([tmp_path / "no.csv"], 1, "no such file"),
         ([odd, "--keep", "mean"], 1, "a column 'mean'"),
         ([odd, "--keep", "nested"], 1, "which CSV cannot"),
