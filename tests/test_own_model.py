@@ -480,6 +480,17 @@ def test_summary_report_file_and_comparison(tmp_path):
     assert list(fit.to_arviz().children) == ["posterior", "sample_stats"]
 
 
+def test_a_column_may_be_the_same_in_all_rows(tmp_path):
+    data = {"y": np.ones(50), "x": np.linspace(0, 1, 50)}
+
+    def line(theta, rows):
+        return -0.5 * (rows.y - theta.slope * rows.x) ** 2
+
+    for options in ({}, {"engine": Local(2)}):
+        model = tb.Model(line, {"slope": tb.Normal(0, 1)}, {"slope": 0.0}, data, **options)
+        assert model.log_likelihood([[0.0]]) == -25
+
+
 def test_columns_may_be_renamed():
     data = frame().rename(columns={"dose": "Dose (mg)"})
     renamed = tb.Model(risk, PRIOR, START, data, columns={"dose": "Dose (mg)", "y": "y"})

@@ -118,6 +118,13 @@ class Numbers:
             )
 
 
+class Anything(Numbers):
+    """Numbers of any kind, which need not vary."""
+
+    def finish(self) -> None:
+        """Nothing is wrong with them."""
+
+
 class Positive(Numbers):
     """Outcomes that must be above zero."""
 

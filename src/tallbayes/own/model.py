@@ -16,6 +16,7 @@ from tallbayes.data.names import require, require_distinct
 from tallbayes.data.sources import open_source
 from tallbayes.data.timing import Phases
 from tallbayes.engines.opening import on_engine
+from tallbayes.families.checks import Anything, Check
 from tallbayes.families.gaussian import Gaussian
 from tallbayes.models.design import numbers
 from tallbayes.models.likelihood import Direct, Follower
@@ -117,7 +118,7 @@ class Model:
             levelled = _names("levels", levels)
             given = {"weights": weights}
             wanted = Wanted(
-                Gaussian(),
+                NoFamily(),
                 {what: name for what, name in given.items() if isinstance(name, str)},
                 {what: numbers(what, values) for what, values in given.items() if not isinstance(values, str | None)},
                 [named.get(name, name) for name in levelled],
@@ -276,6 +277,14 @@ class Model:
         stats = run.stats | {"outcome": "", "told": list(self.left_out), "bounds": "none", "model": told}
         others = {"prior": self.parameters.described()}
         return Result(ModelFit.kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
+
+
+class NoFamily(Gaussian):
+    """Stands for a family where rows are built: the outcome is a column like any other."""
+
+    def checking(self, name: str) -> Check:
+        """Any numbers will do."""
+        return Anything(name)
 
 
 class OwnLikelihood:
