@@ -78,11 +78,13 @@ def pytest_collection_finish(session) -> None:
 def examples(request, monkeypatch, tmp_path_factory) -> None:
     """Examples of the documentation write into a folder of their own.
 
-    Their reports have fewer panels: each costs time, and all are alike.
+    Their reports, and those of docstrings, have fewer panels: each costs time, and all are alike.
     """
-    if request.path.suffix == ".md":
+    page = request.path.suffix == ".md"
+    if page:
+        monkeypatch.chdir(tmp_path_factory.mktemp("examples"))
+    if page or request.path.is_relative_to(PACKAGE):
         from tallbayes.results import report
 
-        monkeypatch.chdir(tmp_path_factory.mktemp("examples"))
         monkeypatch.setattr(report, "MOST_PANELS", 1)
         monkeypatch.setattr(report, "MOST_TRACES", 1)

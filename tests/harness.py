@@ -231,15 +231,19 @@ def left_out(kernel: Any, rng: np.random.Generator, points: int = 5) -> float:
 
 
 @cache
-def exact_draws(model: GLM, size: int, seed: int) -> np.ndarray:
+def _pool(model: GLM) -> tuple[np.random.Generator, list[slice], list[float], list[np.ndarray]]:
+    """A generator, parts of the rows with their bounds, and what has been drawn: the same for all tests of a model."""
+    ends = np.unique(np.linspace(0, model.rows.size, 5).astype(int))
+    tops = [_top(model, slice(start, None)) for start in ends[:-1]]  # of these rows and all that follow
+    return np.random.default_rng([11, 1]), [slice(*pair) for pair in itertools.pairwise(ends)], tops, []
+
+
+def exact_draws(model: GLM, size: int) -> np.ndarray:
     """Independent draws from the posterior, by rejection from the prior: keep theta with probability L / max L.
 
     A few rows are looked at after the other, and a point is dropped as soon as the rest cannot save it.
     """
-    rng, ends = np.random.default_rng([seed, 1]), np.unique(np.linspace(0, model.rows.size, 5).astype(int))
-    parts = [slice(*pair) for pair in itertools.pairwise(ends)]
-    tops = [_top(model, slice(start, None)) for start in ends[:-1]]  # of these rows and all that follow
-    kept: list[np.ndarray] = []
+    rng, parts, tops, kept = _pool(model)
     while sum(map(len, kept)) < size:
         theta = model.prior.sample(rng, 100_000)
         level, value = np.log(rng.random(len(theta))) + tops[0], np.zeros(len(theta))
@@ -263,7 +267,7 @@ def departure(kernel: Any, steps: int, chains: int, seed: int) -> float:
     A two-sample Kolmogorov-Smirnov test against fresh draws; the result is Bonferroni-corrected, so that a correct
     kernel gives less than FALSE_ALARM with at most that probability.
     """
-    start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed), [chains])
+    start, fresh = np.split(exact_draws(kernel.model, 3 * chains), [chains])
     streams = Streams.spawn(seed, chains)
     state = kernel.start(streams, theta=start)
     final = kernel.advance(state, steps, streams)[1].theta[-1]
@@ -363,7 +367,7 @@ def largest_z(kernel: Any, draws: int, chains: int, seed: int, truth: Quadrature
     Chains are independent, so the standard error comes from the spread of the chains' own averages.
     """
     streams = Streams.spawn(seed, chains)
-    start = exact_draws(kernel.model, chains, seed)
+    start = exact_draws(kernel.model, chains)
     theta = kernel.advance(kernel.start(streams, theta=start), draws, streams)[1].theta
     scores = []
     for column in range(theta.shape[2]):

@@ -181,16 +181,18 @@ def _exact_draws(model: Hierarchical) -> np.ndarray:
     kept: list[np.ndarray] = []
     while sum(map(len, kept)) < DRAWN:
         tau = model.group_prior.sample(rng, 200_000)
-        effects = tau[:, None] * rng.standard_normal((tau.size, k))
-        theta = np.column_stack([model.prior.sample(rng, tau.size), effects, np.log(tau)])
-        level, value, saved = np.log(rng.random(tau.size)) + top, np.zeros(tau.size), tops.sum()
+        level, value, saved = top - rng.standard_exponential(tau.size), np.zeros(tau.size), tops.sum()
+        parts = [tau, *model.prior.sample(rng, tau.size).T]
         for g in order:
-            value += group_log_likelihood(model, g, theta[:, :p], theta[:, p + g])
+            effect = parts[0] * rng.standard_normal(parts[0].size)
+            value += group_log_likelihood(model, g, np.stack(parts[1 : p + 1], axis=1), effect)
             saved -= tops[g]
             alive = value + saved > level
-            theta, level, value = theta[alive], level[alive], value[alive]
+            parts = [part[alive] for part in (*parts, effect)]
+            level, value = level[alive], value[alive]
         assert value.max(initial=top) <= top, "the likelihood exceeds what should be its maximum"
-        kept.append(theta)
+        effects = np.stack(parts[p + 1 :], axis=1)[:, np.argsort(order)]
+        kept.append(np.column_stack([*parts[1 : p + 1], effects, np.log(parts[0])]))
     return np.concatenate(kept)[:DRAWN]
 
 

@@ -140,13 +140,17 @@ def log_likelihood(model: MARS, theta: np.ndarray) -> np.ndarray:
 
 
 @cache
-def exact_draws(model: MARS, size: int, seed: int, power: float = 1.0) -> np.ndarray:
+def _pool(model: MARS, power: float) -> tuple[np.random.Generator, list[np.ndarray]]:
+    """A generator, and what has been drawn with it: the same for all tests of a model."""
+    return np.random.default_rng([2, 1]), []
+
+
+def exact_draws(model: MARS, size: int, power: float = 1.0) -> np.ndarray:
     """Independent draws from the posterior: keep a draw from the prior with probability L^power, which is below one."""
-    rng, kept, count = np.random.default_rng([seed, 1]), [], 0
-    while count < size:
+    rng, kept = _pool(model, power)
+    while sum(map(len, kept)) < size:
         theta = draw_prior(model, 100_000, rng)
         kept.append(theta[np.log(rng.random(len(theta))) < power * log_likelihood(model, theta)])
-        count += len(kept[-1])
     return np.concatenate(kept)[:size]
 
 
@@ -176,7 +180,7 @@ def difference(model: MARS, final: np.ndarray, fresh: np.ndarray) -> float:
 
 def departure(kernel: ReversibleJumpKernel | CollapsedKernel, steps: int, chains: int, seed: int) -> float:
     """p-value that chains started in the posterior are still there after some steps."""
-    start, fresh = np.split(exact_draws(kernel.model, 3 * chains, seed, kernel.power), [chains])
+    start, fresh = np.split(exact_draws(kernel.model, 3 * chains, kernel.power), [chains])
     rng = Streams.spawn(seed, chains)
     state, _ = kernel.advance(kernel.start(rng, theta=start), steps, rng)
     return difference(kernel.model, state.theta, fresh)

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from command import run
+from figures import sketched
 
 import tallbayes as tb
 from tallbayes import paper
@@ -35,6 +36,7 @@ def fit_file(tmp_path):
 
 
 def test_a_saved_fit_is_reported(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     example().save(tmp_path / "fit.nc")
     done = run("report", tmp_path / "fit.nc", tmp_path / "fit.html")
     assert (done.exit_code, done.stdout) == (0, f"report: {tmp_path / 'fit.html'}\n")

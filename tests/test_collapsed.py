@@ -482,7 +482,7 @@ def test_chains_that_start_in_the_posterior_stay_there(variables):
 def test_chains_that_start_in_the_posterior_move():
     """Or else it would be no wonder that they stay there."""
     kernel, rng = small.collapsed_kernel(small.tiny_model()), Streams.spawn(2, 200)
-    start = small.exact_draws(kernel.model, 3 * CHAINS, 2)[:200]
+    start = small.exact_draws(kernel.model, 3 * CHAINS)[:200]
     state, draws = kernel.advance(kernel.start(rng, theta=start), STEPS, rng)
     assert draws.decided.all()
     assert 0.2 < draws.accepted.mean() < 0.8
@@ -554,7 +554,7 @@ def _broken(how: str, kernel: CollapsedKernel) -> CollapsedKernel:
 def test_a_second_stage_or_a_prior_that_errs_is_noticed(how, steps):
     kernel = small.collapsed_kernel(small.tiny_model())
     # What the broken kernel has as its target, over what it should have, on draws from the posterior.
-    theta = small.exact_draws(kernel.model, 3 * NOTICED, 2)[:500]
+    theta = small.exact_draws(kernel.model, 3 * NOTICED)[:500]
     star = np.array([small.placed(kernel, one).values[1] for one in theta])
     if how == "another quadratic":
         logs = star - [star_without(kernel, one) for one in theta]

@@ -18,7 +18,7 @@ from tallbayes.rows.passes import LENGTH
 
 distributed = pytest.importorskip("distributed")
 
-ROWS = 100_000
+ROWS = 66_000
 QUICK = {"draws": 100, "warmup": 50, "chains": 2, "seed": 1, "progress": False}
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 @pytest.fixture(scope="module", autouse=True)
 def small_pieces():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "PIECE", 2 * LENGTH)
+        patch.setattr(pieces, "PIECE", LENGTH)
         yield
 
 
@@ -140,12 +140,40 @@ def test_a_function_of_the_users_goes_to_the_workers(client, folder):
         tb.Model(lambda theta, rows: {}["no such thing"], prior, start, folder, columns=["x", "y"], engine=client)
 
 
-def test_three_workers_and_workers_without_rows(cluster, client, folder, frame, reference):
+@pytest.mark.long
+def test_three_workers(cluster, client, folder, reference):
     cluster.scale(3)
     client.wait_for_workers(3, timeout=60)
     assert_same(tb.fit("y ~ x + size", folder, engine=client, **QUICK), reference)
+
+
+def test_workers_without_rows(client, frame):
     few = frame[:2_000]
     assert_same(tb.fit("y ~ x", few, engine=client, **QUICK), tb.fit("y ~ x", few, **QUICK))
+
+
+def test_every_part_is_heard_once(client, folder):
+    rows, heard = tb.GLM("y ~ x", remote(DaskEngine(client), folder)).rows, []
+    rows.engine.ask("run", rows._parts, (0, 0, None), heard.append)
+    assert sorted(heard) == list(range(len(rows._parts)))
+
+
+def test_a_slow_worker(client, folder, reference):
+    busy = client.submit(time.sleep, 1, pure=False)  # some worker does nothing else meanwhile
+    assert_same(tb.fit("y ~ x + size", folder, engine=client, **QUICK), reference)
+    busy.result(timeout=30)
+
+
+def test_an_error_of_a_worker(client, folder, frame, tmp_path):
+    frame[:33_000].to_parquet(tmp_path / "a.parquet")
+    frame[33_000:].assign(x=frame["x"].where(frame.index != 43_007)).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"column 'x' has 1 missing value \(first at row 10007 of .*b.parquet"):
+        tb.fit("y ~ x", tmp_path, engine=client, **QUICK)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        tb.fit("y ~ x", tmp_path / "c.parquet", engine=client, **QUICK)
+
+
+# The last of those with a client: every worker that is killed is to be started anew.
 
 
 class Deadly(DaskEngine):
@@ -170,27 +198,6 @@ def test_a_worker_dies(phase, client, cluster, folder, reference):
     engine = Deadly(client, cluster, phase)
     assert_same(tb.fit("y ~ x + size", folder, engine=engine, **QUICK), reference)
     assert engine.deadly is None
-
-
-def test_every_part_is_heard_once(client, folder):
-    rows, heard = tb.GLM("y ~ x", remote(DaskEngine(client), folder)).rows, []
-    rows.engine.ask("run", rows._parts, (0, 0, None), heard.append)
-    assert sorted(heard) == list(range(len(rows._parts)))
-
-
-def test_a_slow_worker(client, folder, reference):
-    busy = client.submit(time.sleep, 1, pure=False)  # some worker does nothing else meanwhile
-    assert_same(tb.fit("y ~ x + size", folder, engine=client, **QUICK), reference)
-    busy.result(timeout=30)
-
-
-def test_an_error_of_a_worker(client, folder, frame, tmp_path):
-    frame[:50_000].to_parquet(tmp_path / "a.parquet")
-    frame[50_000:].assign(x=frame["x"].where(frame.index != 60_007)).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"column 'x' has 1 missing value \(first at row 10007 of .*b.parquet"):
-        tb.fit("y ~ x", tmp_path, engine=client, **QUICK)
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        tb.fit("y ~ x", tmp_path / "c.parquet", engine=client, **QUICK)
 
 
 def test_no_worker_is_left(folder):

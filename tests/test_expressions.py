@@ -19,6 +19,7 @@ from tallbayes.families.expressed import Expressed
 from tallbayes.families.expressions import ETA, derivative, has_eta, read, written
 from tallbayes.families.own import evaluate
 from tallbayes.families.quadrature import FEWER, NODES
+from tallbayes.families.terms import PLACES, no_family
 
 PROBIT = "where(y > 0.5, log((1 + erf(eta / sqrt(2))) / 2), log((1 - erf(eta / sqrt(2))) / 2))"
 BUILT_IN = {"logit": "y * eta - log1p(exp(eta))", "poisson": "y * eta - exp(eta)", "probit": PROBIT}
@@ -60,6 +61,19 @@ COSTLY = ("beta", "cloglog")  # to compile
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in COSTLY else []) for name in ALL]
 )
+
+
+class Some:
+    """A family with only those entries that a test calls: each is compiled."""
+
+    def __init__(self, module, *names):
+        self.terms = no_family()
+        for name in names:
+            self.terms[PLACES[name]] = getattr(module, name).address
+
+    @classmethod
+    def of(cls, text, *names, **constants):
+        return cls(source.load(source.write(read(text, constants), text)), *names)
 
 
 def grid() -> np.ndarray:
@@ -109,11 +123,8 @@ def test_remainders_are_as_exact_as_what_is_built_in(name):
 
 def test_remainders_of_sharp_peaks_are_exact():
     """Third derivatives of a Student-t with a scale of 0.01 have singularities 0.02 off the real line."""
-    tag, rng, width = (
-        Expressed("-2.5 * log1p((y - eta)**2 / (4 * s**2))", (("s", 0.01),)),
-        np.random.default_rng(6),
-        0.01,
-    )
+    width, rng = 0.01, np.random.default_rng(6)
+    tag = Some.of("-2.5 * log1p((y - eta)**2 / (4 * s**2))", "remainder", s=width)
     eta, h = rng.normal(size=200) * 0.03, 10 ** rng.uniform(-4, 0.5, 200) * rng.choice([-1, 1], 200)
     found = applied(differences, tag, 0.0, eta, np.zeros(200), h)
     long = [part.astype(np.longdouble) for part in (eta, h)]
@@ -208,7 +219,7 @@ def test_a_bound_without_its_fourth_derivative_would_not_hold(monkeypatch):
     text = BUILT_IN["logit"]
     module = source.write(read(text), text).replace("intervals.largest(i", "0.0 * intervals.largest(i", 3)
     assert module != source.write(read(text), text)
-    broken = type("Broken", (), {"terms": source.table_of(source.load(module))})
+    broken = Some(source.load(module), "chunk_bounds", "third")
     y, low, high = random_intervals([0.0, 1.0])
     assert (np.abs(applied(thirds, broken, y, low)) > applied(bounds, broken, y, low, high)).any()
 
@@ -216,7 +227,7 @@ def test_a_bound_without_its_fourth_derivative_would_not_hold(monkeypatch):
 def test_intervals_hold_every_function_whatever_its_argument_is():
     """Each function by itself: its third derivative over intervals of its argument."""
     for text in ("expm1(-eta**2) + log1p(eta**2)", "erf(eta) * logistic(eta)"):
-        tag, (y, low, high) = Expressed(text), random_intervals([1.0])
+        tag, (y, low, high) = Some.of(text, "chunk_bounds", "third"), random_intervals([1.0])
         found = applied(bounds, tag, y, low, high)
         for share in (0.0, 0.3, 1.0):
             assert (np.abs(applied(thirds, tag, y, low + share * (high - low))) <= found).all(), text
@@ -225,7 +236,7 @@ def test_intervals_hold_every_function_whatever_its_argument_is():
 def test_where_nothing_is_known_a_bound_is_infinite():
     """One over something that may be zero, a logarithm of what may be negative."""
     for text in ("1 / eta + eta**0.5", "log(eta) - lgamma(eta)"):
-        found = applied(bounds, Expressed(text), 1.0, np.array([-0.5, 1.0]), np.array([0.5, 2.0]))
+        found = applied(bounds, Some.of(text, "chunk_bounds"), 1.0, np.array([-0.5, 1.0]), np.array([0.5, 2.0]))
         assert found[0] == np.inf, text
         assert 0 < found[1] < np.inf, text
 

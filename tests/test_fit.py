@@ -219,6 +219,7 @@ def bank() -> pd.DataFrame:
     return tb.datasets.load_bank()
 
 
+@pytest.mark.long  # the same check as above, of real data
 def test_bank_methods_agree_on_all_coefficients(bank):
     """Fifteen coefficients, levels of 18 and 80 rows among them; the thinned kernel has the most effective draws."""
     formula = "y ~ poutcome + log_age + contact + education + marital"

@@ -74,7 +74,7 @@ def test_draws_with_a_wrong_tau_are_told_apart():
 @pytest.mark.parametrize("name", NAMES)
 def test_integrals_are_those_of_quadrature(name):
     model, rng = model_named(name), np.random.default_rng(4)
-    beta, tau = points(model, rng, 6)
+    beta, tau = points(model, rng, 4)
     found = given(model).log_integral(beta, tau, np.zeros(model.rows.groups))
     truth = [
         sum(table(density(model, b, t, group))[2] for group in range(model.rows.groups))

@@ -366,7 +366,7 @@ def test_chains_start_far_apart_where_tails_may_be_long():
     """Farther than the posterior is wide, so that chains which never meet are seen to disagree."""
     kernel = flat_kernel()
     start = kernel.start(Streams.spawn(1, 400)).theta
-    exact = harness.exact_draws(kernel.model, 400, 1)
+    exact = harness.exact_draws(kernel.model, 400)
     assert np.ptp(np.quantile(start[:, 1], [0.1, 0.9])) > 1.5 * np.ptp(np.quantile(exact[:, 1], [0.1, 0.9]))
     model = spike(3, 0.01, 50, 60)[0]
     for method in (tb.MH(), tb.TwoStage()):
@@ -495,7 +495,7 @@ def grouped_margin(df: float) -> harness.Line:
 def test_a_level_without_events_beside_group_effects(df):
     kernel = grouped_kernel(grouped_model(df))
     assert kernel.mode.flat.shape == (2, 1)
-    draws = harness.settled(kernel, 1_500, CHAINS, seed=3)[..., 1]
+    draws = harness.settled(kernel, 750, CHAINS, seed=3)[..., 1]
     truth = grouped_margin(df)
     assert truth.largest_z(draws) < harness.z_limit(CHAINS, truth.checks)
 

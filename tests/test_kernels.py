@@ -272,7 +272,7 @@ def test_the_tail_of_a_level_without_events_is_reached(remainders):
     proposal = Mixture(Independence(mode.center, mode.factor, 5.0), RandomWalk(mode.factor, 1.7))
     kernel = TwoStageKernel(model, surrogate, proposal, initial, 5)
     chains = 400
-    assert harness.largest_z(kernel, 150, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
+    assert harness.largest_z(kernel, 75, chains, 5, harness.Quadrature.of(model)) < harness.z_limit(chains)
 
 
 # --- kind 7: same seed, same draws ---

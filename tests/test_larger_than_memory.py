@@ -15,14 +15,21 @@ import tallbayes as tb
 from tallbayes.data import pieces
 from tallbayes.data.datasets import simulate_loans
 from tallbayes.models import prepared
-from tallbayes.rows import threads
+from tallbayes.rows import room, threads
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.store import Store
 
-ROWS, FILES = 520_000, 23
+ROWS, FILES = 260_000, 23
 FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
-LITTLE = 50_000_000  # bytes, which so many rows do not fit into
+LITTLE = 25_000_000  # bytes, which so many rows do not fit into
 QUICK = {"draws": 200, "warmup": 50, "chains": 2, "seed": 1, "progress": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_will_do():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "LEAST", LITTLE)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +69,7 @@ SOURCES = {
     "one file": lambda place, frame: place / "one.parquet",
     "many files": lambda place, frame: place / "many",
     "csv": lambda place, frame: place / "all.csv.gz",
-    "scan": lambda place, frame: tb.scan(lambda: (frame.iloc[k : k + 77_777] for k in range(0, ROWS, 77_777))),
+    "scan": lambda place, frame: tb.scan(lambda: (frame.iloc[k : k + 38_888] for k in range(0, ROWS, 38_888))),
 }
 
 
@@ -179,7 +186,7 @@ def test_an_interrupt_while_reading(turn, kept, folder, places, monkeypatch):
             raise KeyboardInterrupt
         return right(*arguments)
 
-    monkeypatch.setattr(pieces, "PIECE", 200_000)
+    monkeypatch.setattr(pieces, "PIECE", 100_000)
     monkeypatch.setattr(pieces, "_joined", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tb.fit(FORMULA, folder / "many", memory=LITTLE, cache=places[1] if kept else None, **QUICK)
@@ -194,7 +201,7 @@ def test_an_interrupt_in_a_pass(turn, folder, places, monkeypatch):
 
     def interrupted(self, *arguments):
         seen.append(1)
-        if len(seen) == 1 + 17 * turn:  # there are sixteen chunks, and some are looked at besides
+        if len(seen) == 1 + 9 * turn:  # there are eight chunks, and some are looked at besides
             raise KeyboardInterrupt
         return right(self, *arguments)
 
@@ -243,13 +250,13 @@ def test_a_value_that_cannot_be_used_is_named_with_its_file_and_row(loans, tmp_p
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of two megabytes."""
+    """A disk of a megabyte."""
     place = tmp_path / "small"
     place.mkdir()
     mounted = (
         os.getuid() == 0
         and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, check=False
         ).returncode
     )
     if not mounted:
@@ -270,7 +277,7 @@ def test_a_full_disk(kept, folder, small_disk, monkeypatch):
 
 def test_groups_on_disk(tmp_path):
     rng = np.random.default_rng(6)
-    size, groups = 800_000, 30
+    size, groups = 400_000, 30
     group = rng.integers(groups, size=size)
     x = rng.normal(size=size).round(2)
     eta = -3 + 0.5 * x + rng.normal(size=groups)[group] / 2

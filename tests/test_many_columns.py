@@ -54,8 +54,8 @@ def kernel_of(kind: str, family: str = "bernoulli") -> Any:
 # Where all rows are thinned they are drawn so often that it takes long; Poisson ones would take minutes.
 CASES = [(kind, "bernoulli") for kind in ("thinned", "two-stage", "corrected", "mh")]
 CASES += [pytest.param(kind, "bernoulli", marks=pytest.mark.long) for kind in ("all rows thinned", "one-at-a-time")]
-CASES += [(kind, "poisson") for kind in ("thinned", "one-at-a-time")]
-CASES += [pytest.param(kind, "poisson", marks=pytest.mark.long) for kind in ("two-stage", "corrected", "mh")]
+CASES += [("one-at-a-time", "poisson")]
+CASES += [pytest.param(kind, "poisson", marks=pytest.mark.long) for kind in ("thinned", "two-stage", "corrected", "mh")]
 
 
 @pytest.mark.parametrize(("kind", "family"), CASES)
@@ -65,7 +65,7 @@ def test_chains_that_start_in_the_posterior_stay_there(kind, family):
 
 def test_a_second_stage_that_is_skipped_is_noticed(monkeypatch):
     monkeypatch.setattr(two_stage, "second_log_ratio", lambda full, surrogate: np.zeros_like(full[0]))
-    assert problem("bernoulli")[0].departure(kernel_of("two-stage"), KINDS["two-stage"], NOTICED, 7) < FALSE_ALARM
+    assert problem("bernoulli")[0].departure(kernel_of("two-stage"), KINDS["two-stage"], 1_000, 7) < FALSE_ALARM
 
 
 def test_a_likelihood_that_counts_for_more_is_noticed(monkeypatch):

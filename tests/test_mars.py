@@ -153,11 +153,11 @@ def test_warm_up_steers_the_length_of_subchains_and_the_step_of_walks():
     method = tb.TwoStage(proposal="random-walk")
     kernel = method.kernel(model, seed=1)
     before = kernel.law.walk
-    fit = tb.sample(model, method, draws=40, warmup=200, chains=2, seed=1, progress=False)
+    fit = tb.sample(model, method, draws=40, warmup=120, chains=2, seed=1, progress=False)
     assert fit.stats["subchain"] != kernel.subchain
     assert fit.stats["acceptance"]["stage 2"] > 0.2
     rng = Streams.spawn(1, 2)
-    tuned, state = kernel.tune(kernel.start(rng), 200, lambda k, s, n: k.advance(s, n, rng))
+    tuned, state = kernel.tune(kernel.start(rng), 120, lambda k, s, n: k.advance(s, n, rng))
     assert tuned.law.walk != before
     tally = tuned.advance(state, 100, rng)[0].tally - state.tally
     tried, accepted = tally[:, COEFFICIENTS].sum(0)

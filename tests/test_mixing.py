@@ -129,7 +129,7 @@ def test_a_statistic_does_not_depend_on_what_else_is_asked(mixed, of_mixed):
         np.testing.assert_array_equal(statistics(mixed, [name])[0], found)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, pytest.param(-np.inf, marks=pytest.mark.long)])
 def test_draws_that_are_not_finite_spoil_their_own_parameter_only(mixed, of_mixed, bad):
     spoilt = mixed.copy()
     spoilt[1, 17, [0, 40, 41, 299]] = bad

@@ -66,16 +66,35 @@ def reference(folder):
         return found | {"groups": fitted(folder, "groups").draws}
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long), 3])
-def test_the_draws_are_those_of_one_machine(ranks, folder, reference, tmp_path):
-    well(mpiexec(ranks, SCRIPT, "fits", folder, tmp_path / "draws.npz"))
-    with np.load(tmp_path / "draws.npz") as found:
+@pytest.fixture(scope="module")
+def three_ranks(folder, tmp_path_factory):
+    """A run of three ranks that fits, and then tries messages; and the file of the draws."""
+    out = tmp_path_factory.mktemp("three") / "draws.npz"
+    return mpiexec(3, SCRIPT, "both", folder, out), out
+
+
+def assert_same(out, reference):
+    with np.load(out) as found:
         for kind in KINDS:
             np.testing.assert_array_equal(found[kind], reference[kind], err_msg=kind)
 
 
-def test_messages_and_errors():
-    well(mpiexec(3, SCRIPT, "messages"))
+def test_the_draws_are_those_of_one_machine(three_ranks, reference):
+    done, out = three_ranks
+    assert out.exists(), done.stdout + done.stderr
+    assert_same(out, reference)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_draws_of_fewer_ranks(ranks, folder, reference, tmp_path):
+    well(mpiexec(ranks, SCRIPT, "fits", folder, tmp_path / "draws.npz"))
+    assert_same(tmp_path / "draws.npz", reference)
+
+
+def test_messages_and_errors(three_ranks):
+    """After the fits, whose parts were let go of."""
+    well(three_ranks[0])
 
 
 def test_the_command_line_with_ranks_that_have_no_part(folder, tmp_path):

@@ -10,6 +10,7 @@ import harness
 import numpy as np
 import pandas as pd
 import pytest
+from figures import sketched
 from scipy import stats
 from test_expressions import BUILT_IN, PROBIT
 
@@ -28,7 +29,7 @@ from tallbayes.sampling.thinned_setup import expand
 
 CHAINS, STEPS, SEED = 600, 6, 11
 MIXED = Moves(1.0, 0.2, 0.2, 5, 1.7)
-STUDENT = "-2.5 * log1p((y - eta)**2 / (4 * s**2))"
+STUDENT = "-2.5 * log1p((y - eta)**2 / (4 * s**2))"  # with one scale where any will do: each is compiled
 X = [-1.0, -0.5, 0.0, 2.0, 0.3, -1.2, 0.8, -0.1, 1.5, 1.1, 0.4, -0.7, 0.2, 0.9]
 DATA = {
     "x": X,
@@ -40,7 +41,7 @@ DATA = {
 MODELS: dict[str, tuple[str, Any]] = {
     "poisson": ("k ~ x", family(BUILT_IN["poisson"], outcomes="counts")),
     "probit": ("y ~ x", family(PROBIT, outcomes="0/1")),
-    "student t": ("m ~ x", family(STUDENT, s=0.8)),
+    "student t": ("m ~ x", family(STUDENT, s=0.5)),
     "tobit": ("t ~ x", family("where(y > 0.3, -(y - eta)**2 / 2, log_ndtr(0.3 - eta))")),
     "negative binomial": ("k ~ x", tb.NegativeBinomial(1.5)),
     "gamma": ("t ~ x", tb.Gamma(2.0)),
@@ -75,14 +76,14 @@ def test_chains_that_start_in_the_posterior_stay_there(name):
 def test_draws_are_those_of_quadrature(name):
     kernel, chains = thinned(name), 200
     truth = harness.Quadrature.of(kernel.model)
-    assert harness.largest_z(kernel, 200, chains, 5, truth) < harness.z_limit(chains)
+    assert harness.largest_z(kernel, 100, chains, 5, truth) < harness.z_limit(chains)
 
 
 def test_a_family_that_is_off_by_a_little_is_noticed():
     """Chains of a Student-t with another scale do not stay in the posterior of this one."""
     kernel, model = thinned("student t"), model_named("student t")
-    other = GLM("m ~ x", DATA, family(STUDENT, s=1.2), Normal(0.0, 2.0))
-    start, fresh = np.split(harness.exact_draws(model, 3 * CHAINS, SEED), [CHAINS])
+    other = GLM("m ~ x", DATA, family(STUDENT, s=0.75), Normal(0.0, 2.0))
+    start, fresh = np.split(harness.exact_draws(model, 3 * CHAINS), [CHAINS])
     streams = harness.Streams.spawn(SEED, CHAINS)
     wrong = thinned("", other)
     final = wrong.advance(wrong.start(streams, theta=start), STEPS, streams)[1].theta[-1]
@@ -147,7 +148,8 @@ def test_draws_are_the_same_on_disk_and_after_travelling(tmp_path, monkeypatch):
     assert resolve(to_json(own)) == own
 
 
-def test_a_fit_is_saved_and_predicts_after_it(tmp_path):
+def test_a_fit_is_saved_and_predicts_after_it(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     fit = tb.fit("m ~ x", frame(), family=family(STUDENT, s=0.5, name="robust"), seed=1, draws=200, progress=False)
     fit.save(tmp_path / "fit.nc")
     again = tb.load(tmp_path / "fit.nc")
@@ -172,7 +174,7 @@ def test_default_priors_follow_outcomes_where_eta_is_where_they_are():
 
 def test_counts_and_positive_outcomes():
     rng, data = np.random.default_rng(4), frame().copy()
-    for kind in (tb.NegativeBinomial(2.0), tb.Gamma(3.0)):
+    for kind in (tb.NegativeBinomial(2.0), tb.Gamma(2.0)):
         eta = 0.4 + 0.5 * data["x"].to_numpy()
         data["o"] = kind.simulate(rng, eta)
         assert np.var(data["o"] / np.exp(eta)) > 0.2
@@ -218,7 +220,7 @@ def test_functions_with_a_bound_are_trusted_and_thinned():
 
 def test_functions_without_a_bound_let_all_rows_decide(tmp_path):
     own = family(value=value, outcomes="0/1", mean="logistic(eta)", name="mine")
-    fit = tb.fit("y ~ x", frame(), family=own, seed=1, draws=500, progress=False)
+    fit = tb.fit("y ~ x", frame(), family=own, seed=1, draws=500, warmup=200, progress=False)
     assert fit.stats["bounds"] == "none"
     assert "no bounds on third derivatives" in fit.stats["why"]
     assert close(fit, tb.fit("y ~ x", frame(), seed=1, draws=1_000, progress=False), 500)
@@ -227,7 +229,7 @@ def test_functions_without_a_bound_let_all_rows_decide(tmp_path):
             tb.fit("y ~ x", frame(), family=own, method=method, progress=False)
     with pytest.raises(ValueError, match="needs bounds on third derivatives"):
         tb.fit("late ~ x + (1 | bank)", frame(), family=own, method="thinned", progress=False)
-    groups = tb.fit("late ~ x + (1 | bank)", frame(), family=own, seed=1, draws=50, progress=False)
+    groups = tb.fit("late ~ x + (1 | bank)", frame(), family=own, seed=1, draws=50, warmup=100, progress=False)
     assert "no bounds on third derivatives" in groups.stats["why"]
     usual = tb.fit("late ~ x + (1 | bank)", frame(), seed=1, draws=200, progress=False)
     assert groups.summary()["mean"]["x"] == pytest.approx(usual.summary()["mean"]["x"], abs=0.1)
@@ -299,7 +301,7 @@ def test_outcomes_that_a_family_cannot_have():
     with pytest.raises(ValueError, match=r"must be positive, but .* rows are not"):
         tb.fit("m ~ x", data.assign(m=data["x"]), family=tb.Gamma(), progress=False)
     with pytest.raises(ValueError, match="'zero' is 0 in every row"):
-        tb.fit("zero ~ x", data, family=family(STUDENT, s=1.0), progress=False)
+        tb.fit("zero ~ x", data, family=family(STUDENT, s=0.5), progress=False)
     with pytest.raises(ValueError, match="must be counts"):
         tb.fit("m ~ x", data, family=tb.NegativeBinomial(1.0), progress=False)
     with pytest.raises(ValueError, match="need a shape"):
@@ -318,9 +320,9 @@ def test_the_mode_of_what_is_not_concave_is_found():
     """From far away the log-likelihood of Student-t errors curves upwards."""
     rng = np.random.default_rng(8)
     x = rng.normal(size=400)
-    y = np.where(rng.random(400) < 0.2, rng.normal(0, 60, 400), 50 - 3 * x + 0.1 * rng.normal(size=400))
-    found = tb.find_mode(GLM("y ~ x", {"x": x, "y": y}, family(STUDENT, s=0.1)))
-    np.testing.assert_allclose(found.theta, [50, -3], atol=0.1)
+    y = np.where(rng.random(400) < 0.2, rng.normal(0, 300, 400), 250 - 15 * x + 0.5 * rng.normal(size=400))
+    found = tb.find_mode(GLM("y ~ x", {"x": x, "y": y}, family(STUDENT, s=0.5)))
+    np.testing.assert_allclose(found.theta, [250, -15], atol=0.1)
 
 
 def test_a_family_can_be_named_on_the_command_line(tmp_path):

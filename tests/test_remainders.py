@@ -24,7 +24,7 @@ OUTCOMES = [(link, y) for link in TAGS for y in ((0.0, 1.0) if link != "poisson"
 # One remainder
 
 
-def places(link, y, count=150):
+def places(link, y, count=100):
     """Where to expand and how far to go: in both tails and in between."""
     rng = np.random.default_rng(1)
     eta = np.where(rng.random(count) < 0.5, rng.uniform(-30, 30, count), 2 * rng.normal(size=count))

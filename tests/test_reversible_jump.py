@@ -287,7 +287,7 @@ def test_coefficients_of_a_fixed_structure_agree_with_quadrature(how, hinges):
     # With three hinges some proposals stay long in the tails: only many chains have averages that are about Normal.
     chains, draws = (80, 50) if hinges == 1 else (400, 20)
     start = np.tile(theta, (chains, 1))
-    start[:, 2:4] = harness.exact_draws(same, chains, 8)
+    start[:, 2:4] = harness.exact_draws(same, chains)
     rng = Streams.spawn(8, chains)
     drawn = kernel.advance(kernel.start(rng, theta=start), draws, rng)[1].theta[..., 2:4]
     truth, scores = harness.Quadrature.of(same), []
@@ -487,7 +487,7 @@ def test_impossible_moves_do_nothing():
     for kind, moves in ((DEATH, [0, 1, 1, 1, 1, 1]), (CHANGE, [0, 0, 1, 1, 1, 1]), (VARY, [0, 0, 0, 1, 1, 1])):
         propose(sheet, law._replace(moves=np.array(moves, float)), place, np.random.default_rng(0), proposal, 0.0)
         assert proposal.kind[0] == NOTHING, kind
-    full = small.exact_draws(model, 2_000, 1)
+    full = small.exact_draws(model, 2_000)
     place = _on(sheet, law, full[full[:, 0] == 3][0])
     propose(sheet, law._replace(moves=np.ones(6)), place, np.random.default_rng(0), proposal, 0.0)
     assert proposal.kind[0] == NOTHING

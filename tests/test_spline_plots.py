@@ -236,7 +236,7 @@ MANY = tuple(f"variable {i}" for i in range(50))
     [
         pytest.param(("x1", "x2", "x3"), [(0, 1), (2, 0)], id="short", marks=pytest.mark.long),
         pytest.param(LONG, [(0, 1), (2, 0)], id="long"),
-        pytest.param(MANY, [], id="many"),
+        pytest.param(MANY, [], id="many", marks=pytest.mark.long),
     ],
 )
 def test_nothing_is_clipped_or_overlaps(names, pairs):

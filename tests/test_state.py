@@ -35,6 +35,9 @@ GROUP_METHODS = [tb.Thinned(), tb.MH(), tb.TwoStage(), tb.Consensus(2, inner=tb.
 SPLINE_METHODS = [tb.MH(), tb.TwoStage(), tb.TwoStage(tb.Subsample(60))]
 CASES = [("plain", one) for one in METHODS] + [("groups", one) for one in GROUP_METHODS]
 CASES += [("splines", one) for one in SPLINE_METHODS]
+# Kernels that others have too, with another surrogate, proposal or inner method.
+ALIKE = (METHODS[3], METHODS[7], SPLINE_METHODS[2])
+CASES = [pytest.param(*case, marks=pytest.mark.long if case[1] in ALIKE else ()) for case in CASES]
 
 
 def kernel_of(kind: str, method: Any) -> Any:

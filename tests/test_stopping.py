@@ -234,10 +234,10 @@ def test_what_is_watched_of_groups_are_the_draws_of_the_fit():
 
 def test_few_parameters_spare_a_look_at_all(judged):
     """While the first few have not converged, nobody looks at the others; at the last look all are looked at."""
-    draws = np.random.default_rng(0).normal(size=(4, 5_000, 200))
+    draws = np.random.default_rng(0).normal(size=(4, 5_000, 100))
     draws[:, :, 5] = autoregressive(0.9, draws=5_000, parameters=1)[..., 0]
     made = looks(draws, stopping.Converged(5_000, "", 4))
-    assert [judged[few] for few in made] == [*[stopping.FIRST_FEW] * (len(made) - 1), 200]
+    assert [judged[few] for few in made] == [*[stopping.FIRST_FEW] * (len(made) - 1), 100]
     assert len(made) > 1
 
 

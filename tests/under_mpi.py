@@ -44,6 +44,12 @@ def fits(engine, folder, out):
     assert not engine._rank.parts
 
 
+def both(engine, folder, out):
+    """One start of all ranks for fits and messages."""
+    fits(engine, folder, out)
+    messages(engine)
+
+
 def fit(engine, folder):
     fitted(folder, "two-stage", engine)
 
@@ -136,7 +142,7 @@ def main(name, *given):
         sys.argv[1:] = given
         tb.mpi.command_line()
         return
-    if name == "messages":
+    if name == "both":
         mpi_link.CUT = 100_000
         work.FUNCTIONS |= FUNCTIONS
     if name == "fit" and mpi_link.mpi().COMM_WORLD.rank == 1:  # it dies in the middle of a pass
