@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from tallbayes.data.timing import Phases
 from tallbayes.gaussian.group_sums import GroupsGiven, Heights, Reduced
-from tallbayes.gaussian.kernel import DF, SETTLING, WHY, factors
+from tallbayes.gaussian.kernel import DF, SumsKernel, factors
 from tallbayes.gaussian.log_linear import LogLinear
 from tallbayes.groups.arrow import Expansion
 from tallbayes.groups.mode import told_of_scale
-from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
-from tallbayes.sampling.request import CHEAP
+from tallbayes.sampling.kernel import Draws, Streams
 
 if TYPE_CHECKING:
     from tallbayes.gaussian.group_model import GaussianGroups
@@ -83,34 +81,10 @@ class Around(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GaussianGroupKernel:
+class GaussianGroupKernel(SumsKernel):
     """Independent draws, or nearly; with Student-t priors a Gibbs sampler of few dimensions."""
 
     model: GaussianGroups
-    why: str = WHY
-    exact = True
-    name = "gaussian sums"
-    parts = ()
-    most_draws = CHEAP
-
-    @property
-    def kernels(self) -> tuple[GaussianGroupKernel]:
-        """See `Kernel`."""
-        return (self,)
-
-    @property
-    def warmup(self) -> int:
-        """See `Kernel`."""
-        return 0 if self.model.prior.normal else SETTLING
-
-    @property
-    def touched(self) -> tuple[int, int]:
-        """See `Kernel`."""
-        return self.model.rows.touched, 0
-
-    def facts(self) -> dict[str, Any]:
-        """See `Kernel`."""
-        return {"surrogate": None, "proposal": "independence", "subchain": None}
 
     @cached_property
     def _plain(self) -> GroupsGiven:
@@ -149,10 +123,6 @@ class GaussianGroupKernel:
             theta[chain] = self._others(self._plain, heights, first, log_sd, u, normal[:, 2:])[0]
             at[chain] = log_sd[0], u[0]
         return State(theta, at)
-
-    def tune(self, state: State, draws: int, advance: Advance) -> tuple[GaussianGroupKernel, State]:
-        """There is nothing to tune; Student-t priors settle."""
-        return self, advance(self, state, draws)[0] if draws else state
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """See `Kernel`."""
@@ -204,10 +174,6 @@ class GaussianGroupKernel:
             own[p:-2] = here.effects(log_sd[place], u[place], own[:p], noise)
         found[:, -2], found[:, -1] = log_sd[where] + 0.5 * u[where], np.exp(log_sd[where])
         return found
-
-    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
-        """The draws are those of the posterior."""
-        return Finished(path.theta, {} if np.isnan(path.log_posterior).any() else {"lp": path.log_posterior}, {})
 
 
 def given(model: GaussianGroups, factor: Array) -> GroupsGiven:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,10 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GaussianKernel:
-    """Independent draws, or nearly; with Student-t priors a Gibbs sampler of few dimensions."""
+class SumsKernel:
+    """What kernels have in common that need sums of the rows only."""
 
-    model: GaussianModel
+    model: Any
     why: str = WHY
     exact = True
     name = "gaussian sums"
@@ -52,7 +52,7 @@ class GaussianKernel:
     most_draws = CHEAP
 
     @property
-    def kernels(self) -> tuple[GaussianKernel]:
+    def kernels(self) -> tuple[Self]:
         """See `Kernel`."""
         return (self,)
 
@@ -69,6 +69,21 @@ class GaussianKernel:
     def facts(self) -> dict[str, Any]:
         """See `Kernel`."""
         return {"surrogate": None, "proposal": "independence", "subchain": None}
+
+    def tune(self, state: Any, draws: int, advance: Advance) -> tuple[Self, Any]:
+        """There is nothing to tune; Student-t priors settle."""
+        return self, advance(self, state, draws)[0] if draws else state
+
+    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
+        """The draws are those of the posterior."""
+        return Finished(path.theta, {} if np.isnan(path.log_posterior).any() else {"lp": path.log_posterior}, {})
+
+
+@dataclass(frozen=True)
+class GaussianKernel(SumsKernel):
+    """Independent draws, or nearly; with Student-t priors a Gibbs sampler of few dimensions."""
+
+    model: GaussianModel
 
     @cached_property
     def _plain(self) -> Given:
@@ -102,10 +117,6 @@ class GaussianKernel:
             theta[chain, :-1] = self._plain.coefficients(log_sd[[chain]], noise)[0]
         theta[:, -1] = np.exp(log_sd)
         return State(theta, log_sd)
-
-    def tune(self, state: State, draws: int, advance: Advance) -> tuple[GaussianKernel, State]:
-        """There is nothing to tune; Student-t priors settle."""
-        return self, advance(self, state, draws)[0] if draws else state
 
     def advance(self, state: State, steps: int, rng: Streams) -> tuple[State, Draws]:
         """See `Kernel`."""
@@ -150,11 +161,6 @@ class GaussianKernel:
         found[:, -1] = np.exp(points[where])
         found[:, :-1] = here.coefficients(points[where], normal[:, 1:])
         return found, where == np.arange(1, steps + 1), float(points[now])
-
-    def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
-        """The draws are those of the posterior."""
-        stats = {} if np.isnan(path.log_posterior).any() else {"lp": path.log_posterior}
-        return Finished(path.theta, stats, {})
 
 
 def log_posterior(here: Given, sd_prior: ScalePrior, log_sd: Array) -> Array:

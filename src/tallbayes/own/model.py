@@ -12,22 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
-from tallbayes.data.names import require, require_distinct
 from tallbayes.data.sources import open_source
 from tallbayes.data.timing import Phases
 from tallbayes.engines.opening import on_engine
-from tallbayes.families.checks import Anything, Check
-from tallbayes.families.gaussian import Gaussian
 from tallbayes.models.design import numbers
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import AnyMode, Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
+from tallbayes.own.columns import NoFamily, chosen, layout, names, refuse_text
 from tallbayes.own.fit import ModelFit
-from tallbayes.own.function import Derivatives, Field, RowFunction
-from tallbayes.own.parameters import JointPrior, Parameters, check_names
+from tallbayes.own.function import Derivatives, RowFunction
+from tallbayes.own.parameters import JointPrior, Parameters
 from tallbayes.own.priors import ParameterPrior
 from tallbayes.own.setup import OwnSetup
 from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
+from tallbayes.own.trial import try_derivatives
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 from tallbayes.sampling.options import check_choice
@@ -35,7 +34,6 @@ from tallbayes.sampling.options import check_choice
 Array = NDArray[np.float64]
 
 TRIED = 1_000  # rows on which functions are tried
-DIFFERS = 1e-4  # share by which given derivatives may differ from differences
 
 
 class Model:
@@ -110,12 +108,12 @@ class Model:
         if isinstance(engine, str):
             raise TypeError("engine= takes a client here, not an address: tb.Model(..., engine=Client(address))")
         check_choice("missing", missing, CHOICES)
-        self.parameters = Parameters.of(start, prior, _names("positive", positive))
+        self.parameters = Parameters.of(start, prior, names("positive", positive))
         phases, self.outcome = Phases(), outcome
         with phases("design"), on_engine(engine, data) as held:
             held = open_source(held)
-            named = _chosen(columns, held.names, [weights] if isinstance(weights, str) else [])
-            levelled = _names("levels", levels)
+            named = chosen(columns, held.names, [weights] if isinstance(weights, str) else [])
+            levelled = names("levels", levels)
             given = {"weights": weights}
             wanted = Wanted(
                 NoFamily(),
@@ -125,10 +123,10 @@ class Model:
                 None,
                 missing,
             )
-            fields, text = _layout(named, levelled, outcome, held.names)
+            fields, text = layout(named, levelled, outcome, held.names)
             parsed = Formula.parse_for(text, held)[0]
             prepared = prepare(parsed, held, wanted, Room.of(memory, cache), cache)
-            _refuse_text(prepared.formula.coefficients, text, fields)
+            refuse_text(prepared.formula.coefficients, fields)
             self.rows: RowsAtHand = prepared.rows
             self.left_out, self.observations = prepared.left_out, prepared.observations
             self.function = RowFunction(log_likelihood, self.parameters.shapes, fields, derivatives)
@@ -146,42 +144,7 @@ class Model:
                 "log density of -inf there; start elsewhere"
             )
         if self.function.derivatives is not None:
-            self._try_derivatives(x, some)
-
-    def _try_derivatives(self, x: Array, some: Any) -> None:
-        """Hold derivatives against differences, on some rows."""
-        found, width, labels = self.function.sums(x, some, 0, some.size), x.size, self.parameters.shapes.labels
-
-        def total(at: Array) -> float:
-            return float((some.own * self.function.values(at, some, 0, some.size)).sum())
-
-        def slope(at: Array) -> Array:
-            return self.function.sums(at, some, 0, some.size).gradient
-
-        step = 1e-5 * np.maximum(1e-3, np.abs(x))
-        sizes = np.abs(found.gradient) + step * np.abs(np.diag(found.curvature)) + np.finfo(float).tiny
-        for j in range(width):
-            away = np.where(np.arange(width) == j, step, 0.0)
-            rounding = 1e-15 * (1 + abs(found.value)) * some.size**0.5 / step[j]
-            by_difference = (total(x + away) - total(x - away)) / (2 * step[j])
-            if abs(by_difference - found.gradient[j]) > DIFFERS * (sizes[j] + abs(by_difference)) + 100 * rounding:
-                raise ValueError(
-                    f"derivatives give {found.gradient[j]:.6g} as the slope along {labels[j]} at the start, summed "
-                    f"over {some.size:,} rows, but differences give {by_difference:.6g}"
-                )
-        for j in range(width):
-            away = np.where(np.arange(width) == j, step, 0.0)
-            bend = -(slope(x + away) - slope(x - away)) / (2 * step[j])
-            size = np.sqrt(np.abs(np.diag(found.curvature)) * abs(found.curvature[j, j])) + np.abs(found.curvature[j])
-            noise = 1e-12 * (1 + np.abs(found.gradient)) / step[j]
-            off = np.abs(bend - found.curvature[j]) > 1e-3 * (size + np.abs(bend)) + noise
-            if off.any():
-                k = int(off.argmax())
-                raise ValueError(
-                    f"derivatives give {-found.curvature[j, k]:.6g} as the second derivative along {labels[j]} and "
-                    f"{labels[k]} at the start, summed over {some.size:,} rows, but differences of their first "
-                    f"derivatives give {-bend[k]:.6g}"
-                )
+            try_derivatives(self.function, x, some)
 
     @property
     def width(self) -> int:
@@ -279,14 +242,6 @@ class Model:
         return Result(ModelFit.kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
 
-class NoFamily(Gaussian):
-    """Stands for a family where rows are built: the outcome is a column like any other."""
-
-    def checking(self, name: str) -> Check:
-        """Any numbers will do."""
-        return Anything(name)
-
-
 class OwnLikelihood:
     """A user's log-likelihood of some rows; see `Likelihood`."""
 
@@ -313,67 +268,3 @@ def in_u(parameters: Parameters, u: Array, here: Derivatives) -> Derivatives:
     first, second = parameters.slopes(u)
     curvature = here.curvature * np.outer(first, first) - np.diag(here.gradient * second)
     return Derivatives(here.value, here.gradient * first, curvature)
-
-
-def _names(what: str, given: Sequence[str]) -> list[str]:
-    if isinstance(given, str):
-        raise TypeError(f"{what} must be a list of names, such as [{given!r}]")
-    return list(given)
-
-
-def _chosen(columns: Any, there: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """Columns of the data by the names that the function has for them."""
-    if isinstance(columns, Mapping):
-        found = dict(columns)
-    elif columns is None:
-        found = {name: name for name in there if name not in others}
-    else:
-        found = {name: name for name in _names("columns", columns)}
-    require(list(found.values()), there)
-    require_distinct(list(found.values()))
-    hint = "; rename it by columns={'dose': %r}"
-    for name, column in found.items():
-        check_names("the column", [name], hint % column)
-    if not found:
-        raise ValueError("the model has no columns; the data must have one at least")
-    return found
-
-
-def _layout(
-    named: dict[str, str], levelled: Sequence[str], outcome: str | None, there: Sequence[str]
-) -> tuple[tuple[Field, ...], str]:
-    """Where each column is found among the rows, and the formula that puts it there."""
-    for name in levelled:
-        require([named.get(name, name)], there)
-        named.setdefault(name, name)
-        check_names("the column", [name])
-    if outcome is not None:
-        require([outcome], list(named), "the model's columns")
-    if outcome in levelled:
-        raise ValueError(f"the outcome {outcome!r} must be numbers, not levels")
-    plain = [name for name in named if name not in levelled]
-    if not plain:
-        raise ValueError("one column at least must hold numbers; all are in levels=")
-    left = outcome or plain[0]
-    right = [name for name in plain if name != left]
-    fields = [
-        Field(name, "outcome")
-        if name == left
-        else Field(name, "level", named[name])
-        if name in levelled
-        else Field(name, "column", right.index(name))
-        for name in named
-    ]
-    design = "0 + " + " + ".join(f"`{named[name]}`" for name in right) if right else "1"
-    return tuple(fields), f"`{named[left]}` ~ {design}"
-
-
-def _refuse_text(found: Sequence[str], text: str, fields: Sequence[Field]) -> None:
-    """Columns of text would have become several."""
-    columns = [field.name for field in fields if field.kind == "column"]
-    if columns and len(found) != len(columns):
-        odd = next(name for name in found if "[" in name)
-        raise ValueError(
-            f"column {odd.partition('[')[0]!r} holds text; name it in levels=, and rows have the number of their "
-            "level, or leave it out by columns="
-        )
