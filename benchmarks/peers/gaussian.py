@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,15 +46,18 @@ def main() -> None:
         python = str(PEERS_PYTHON) if who in ("glum", "statsmodels", "statsmodels mixed") else sys.executable
         sizes = ["--rows", options.rows, "--columns", options.columns, "--groups", options.groups]
         command = [python, "-m", "benchmarks.peers.gaussian", "--who", who, *map(str, sizes)]
-        try:
-            told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=options.limit)
-        except subprocess.TimeoutExpired:
-            print(f"{who:20s} over {options.limit:g}", flush=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, cwd=ROOT, start_new_session=True, **pipes) as child:
+            try:
+                told, wrong = child.communicate(timeout=options.limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)  # with R, if it has started that
+                print(f"{who:20s} over {options.limit:g}", flush=True)
+                continue
+        if child.returncode:
+            print(f"{who:20s} failed: {(wrong.strip().splitlines() or ['killed'])[-1]}", flush=True)
             continue
-        if told.returncode:
-            print(f"{who:20s} failed: {(told.stderr.strip().splitlines() or ['killed'])[-1]}", flush=True)
-            continue
-        one = found[who] = json.loads(told.stdout.splitlines()[-1])
+        one = found[who] = json.loads(told.splitlines()[-1])
         print(f"{who:20s}{one['seconds']:9.2f}{one['peak']:9.1f}", flush=True)
     ours = found["tallbayes"]
     for who, other in found.items():
