@@ -261,7 +261,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "low limit": {"limit": 0.5},
 }
 CHAINS, STEPS = 600, 6
-FEWER = 400  # chains where all rows of groups are fetched: what is broken there has p-values below 1e-9
+FEWER = 400  # chains where all rows of groups are fetched; with twice as many, what is broken is seen for any seed
 long = pytest.mark.long
 # Those that between them have every kind of decision: on drawn rows, on rows always evaluated, on all that are fetched.
 EVERY_RUN = ("all thinned", "default", "small balls, some of each")
@@ -424,7 +424,7 @@ def test_rows_that_are_used_again_leave_the_posterior():
 
 def test_groups_outside_that_are_skipped_leave_the_posterior(monkeypatch):
     monkeypatch.setattr(thinned, "evaluate", lambda *arguments: None)
-    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, FEWER, seed=24) < FALSE_ALARM
+    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, 2 * FEWER, seed=24) < FALSE_ALARM
 
 
 @long

@@ -477,6 +477,8 @@ def test_summary_report_file_and_comparison(tmp_path):
     assert "risk" not in repr(fit.family)
     with pytest.raises(ValueError, match=r"not what to expect of new ones"):
         fit.predict(frame()[:3])
+    with pytest.raises(ValueError, match="has no predictions to hold against outcomes"):
+        fit.calibration()
     assert list(fit.to_arviz().children) == ["posterior", "sample_stats"]
 
 

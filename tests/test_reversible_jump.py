@@ -247,7 +247,7 @@ class _ForgetsTheSurrogate(ReversibleJumpKernel):
 def test_a_second_stage_that_errs_is_noticed(broken, how):
     sound = small.kernel_for(small.tiny_model(), how)
     kernel = broken(sound.model, sound.law, sound.surrogate, sound.track, sound.subchain)
-    assert small.departure(kernel, 3 * STEPS, NOTICED, 2) < FALSE_ALARM
+    assert small.departure(kernel, 3 * STEPS, 2 * NOTICED, 2) < FALSE_ALARM  # for four seeds below 1e-10
 
 
 # --- a fixed structure, by quadrature ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tallbayes.data.pieces import Source
 from tallbayes.results.fit import Fit
 from tallbayes.results.predict import Asked, Predicted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -49,6 +52,10 @@ class ModelFit(Fit):
     def _told(self) -> dict[str, str]:
         told = self.stats["model"]
         return {"log-likelihood": f"{self._title}, derivatives {told['derivatives']}"}
+
+    def calibration(self) -> pd.DataFrame:
+        """Refuse: a log-likelihood does not tell what it predicts."""
+        raise ValueError("a tb.Model has no predictions to hold against outcomes; compute them from fit.posterior")
 
     def _advice(self) -> list[str]:
         return [

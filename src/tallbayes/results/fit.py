@@ -325,7 +325,7 @@ class Fit:
         import pandas as pd
 
         if self._calibration is None:
-            raise ValueError("predictions of this fit were not held against outcomes")
+            raise ValueError("this fit was saved by a version that did not look at outcomes; fit again to see them")
         return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
 
     def to_arviz(self) -> xr.DataTree:
