@@ -75,6 +75,7 @@ def test_the_number_of_threads_is_each_threads_own():
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*os.fork.*:RuntimeWarning")  # where another test has imported it
 def test_passes_after_a_fork():
     with threads.using(2):
         here = answers(0)
