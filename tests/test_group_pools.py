@@ -261,7 +261,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     "low limit": {"limit": 0.5},
 }
 CHAINS, STEPS = 600, 6
-FEWER = 400  # chains where all rows of groups are fetched; with twice as many, what is broken is seen for any seed
+FEWER = 400  # chains where all rows of groups are fetched
 long = pytest.mark.long
 # Those that between them have every kind of decision: on drawn rows, on rows always evaluated, on all that are fetched.
 EVERY_RUN = ("all thinned", "default", "small balls, some of each")
@@ -424,7 +424,8 @@ def test_rows_that_are_used_again_leave_the_posterior():
 
 def test_groups_outside_that_are_skipped_leave_the_posterior(monkeypatch):
     monkeypatch.setattr(thinned, "evaluate", lambda *arguments: None)
-    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, 2 * FEWER, seed=24) < FALSE_ALARM
+    # With 1,000 chains six seeds had p-values below 1e-9; with 400 some were above the limit.
+    assert hierarchy.departure(make("logit", radius=1.2, disk=True), STEPS, 1_000, seed=24) < FALSE_ALARM
 
 
 @long
