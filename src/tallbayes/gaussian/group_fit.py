@@ -19,11 +19,7 @@ class GaussianGroupsFit(GaussianFit, HierarchicalFit):
         """The coefficients, the sd of the groups and that of the errors."""
         return (*self.coefficients, f"1|{self.group}_sigma", "sd")
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of all parameters: the coefficients, both sds, and the effects of the groups."""
-        levels = self.posterior[self.group].values.tolist()
-        return (*self.main_parameters, *(f"1|{self.group}[{level}]" for level in levels))
+    parameters = HierarchicalFit.parameters  # the main ones, and the effects of the groups
 
     @property
     def _draws(self) -> SideBySide:

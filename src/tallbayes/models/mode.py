@@ -100,7 +100,8 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         try:
             return newton(at, here)
         except np.linalg.LinAlgError:
-            precision, step = _uphill(model.prior, at, here)
+            slope = here.gradient[0] + model.prior.gradient(at)
+            precision, step = uphill(here.curvature[0] + model.prior.precision(at), slope)
             return step, float(step @ precision @ step)
 
     step_from = anyhow
@@ -171,7 +172,7 @@ def _mode(prior: Prior, top: Climb, flat: Array) -> Mode:
     if f:
         # Along the first axes only flat directions move, along the others what is left of them moves too.
         basis = np.concatenate([flat, np.delete(np.eye(len(flat)), pivots_of(flat), axis=1)], axis=1)
-        factor = basis @ _factor(basis.T @ precision @ basis)
+        factor = basis @ factor_of(basis.T @ precision @ basis)
     mass = float(here.value[0] + prior.log_density(top.theta)) + float(np.linalg.slogdet(factor)[1])
     mass += 0.5 * len(flat) * math.log(2 * math.pi)
     gradient, curvature = here.gradient[0], here.curvature[0]
@@ -256,25 +257,24 @@ def climb(
 def _newton(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array, Array]:
     """Posterior precision, a factor of its inverse, and the Newton step."""
     precision = here.curvature[0] + prior.precision(theta)
-    factor = _factor(precision)
+    factor = factor_of(precision)
     return precision, factor, factor @ (factor.T @ (here.gradient[0] + prior.gradient(theta)))
 
 
-def _uphill(prior: Prior, theta: Array, here: Derivatives) -> tuple[Array, Array]:
+def uphill(precision: Array, slope: Array) -> tuple[Array, Array]:
     """A precision and its Newton step where the posterior curves upwards: as if it curved down as much.
 
     That is for log-likelihoods which are not concave, such as that of Student-t errors far from their mode.
     """
-    precision = here.curvature[0] + prior.precision(theta)
     scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(precision)), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(precision * np.outer(scale, scale))
     values = np.maximum(np.abs(values), 1e-3)
     upright = (vectors * values) @ vectors.T / np.outer(scale, scale)
-    step = scale * (vectors @ (vectors.T @ (scale * (here.gradient[0] + prior.gradient(theta))) / values))
+    step = scale * (vectors @ (vectors.T @ (scale * slope) / values))
     return upright, step
 
 
-def _factor(precision: Array) -> Array:
+def factor_of(precision: Array) -> Array:
     """A factor of the inverse, upper triangular: along its first column the first coefficient moves alone."""
     # Columns in unlike units differ by many orders of magnitude: factor the matrix with a unit diagonal.
     if not (np.diag(precision) > 0).all():

@@ -20,9 +20,6 @@ from tallbayes.rows.passes import LENGTH
 
 Array = NDArray[np.float64]
 
-TRIED = 1_000  # rows on which a function is tried
-SAME = 1e-8  # by how much the value of a row may differ from one call to another
-
 
 class NotFiniteError(ValueError):
     """A row has no log-likelihood, or no derivatives of it."""
@@ -83,15 +80,14 @@ class RowFunction:
 
     def sums(self, x: Array, arrays: Arrays, start: int, stop: int) -> Derivatives:
         """Weighted sums over the rows start..stop."""
-        own = arrays.own[start:stop]
+        own = arrays.weights[start:stop] if arrays.weights.size else np.ones(stop - start)
         value = float((own * self.values(x, arrays, start, stop)).sum())
         if self.jax:
             given = x, self._columns(arrays, start, stop), own
-            parts = [
+            gradient, hessian = (
                 self._run("its derivative by JAX", arrays, start, stop, called, one, *given)
                 for one in (self._traced.gradient, self._traced.hessian)
-            ]
-            gradient, hessian = parts
+            )
         else:
             first, second = self.each(x, arrays, start, stop)
             gradient, hessian = (first * own[:, None]).sum(0), (second * own[:, None, None]).sum(0)
@@ -127,31 +123,6 @@ class RowFunction:
                 f"{rows:,} rows they have shapes {first.shape} and {second.shape}"
             )
         return np.ascontiguousarray(first.T), np.ascontiguousarray(second.transpose(2, 0, 1))
-
-    def try_on(self, x: Array, arrays: Arrays) -> None:
-        """Refuse a function whose value of a row depends on what other rows there are, or on the time."""
-        rows = min(arrays.size, TRIED)
-        some = arrays.run(0, rows)
-        together = self.values(x, some, 0, rows)
-        half = rows // 2
-        order = np.r_[half:rows, 0:half]
-        apart = np.empty(rows)
-        apart[order] = self.values(x, some.take(order), 0, rows)
-        self._refuse_change(together, apart, some, "when rows come in another order")
-        if half:
-            apart = np.concatenate([self.values(x, some, 0, half), self.values(x, some, half, rows)])
-            self._refuse_change(together, apart, some, f"when {half:,} and {rows - half:,} rows are given apart")
-        self._refuse_change(together, self.values(x, some, 0, rows), some, "when the same rows are given again")
-
-    def _refuse_change(self, one: Array, other: Array, arrays: Arrays, when: str) -> None:
-        with np.errstate(invalid="ignore"):
-            changed = ~((one == other) | (np.abs(one - other) <= SAME * (1 + np.abs(one))))
-        if changed.any():
-            place = int(changed.argmax())
-            raise ValueError(
-                f"{self.name} gives {one[place]:.10g} for {self._told(arrays, place)}, but {other[place]:.10g} {when}; "
-                "what a row tells must depend on theta and that row alone"
-            )
 
     @property
     def _traced(self) -> Any:
@@ -194,12 +165,12 @@ class RowFunction:
         if bad.any():
             place = start + int(bad.argmax())
             raise NotFiniteError(
-                f"{self.name} is {values[place - start]} for {self._told(arrays, place)} where {self.shapes.told(x)}; "
+                f"{self.name} is {values[place - start]} for {self.told(arrays, place)} where {self.shapes.told(x)}; "
                 "give -inf where a row is impossible"
             )
         return values
 
-    def _told(self, arrays: Arrays, place: int) -> str:
+    def told(self, arrays: Arrays, place: int) -> str:
         """A row by its number and what it holds."""
         held = ", ".join(f"{field.name} = {_column(field, arrays)[place]:g}" for field in self.fields[:8])
         return f"row {arrays.block * LENGTH + place:,} ({held}{', ...' if len(self.fields) > 8 else ''})"

@@ -8,13 +8,15 @@ surrogates that all rows check.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.first import LOOKED_AT
-from tallbayes.models.mode import Mode, climb
+from tallbayes.models.mode import Mode, climb, factor_of, uphill
 from tallbayes.own.function import NotFiniteError
 from tallbayes.rows.tasks import Derivatives
 
@@ -40,11 +42,9 @@ def find_mode(model: Model, rng: np.random.Generator) -> Mode:
         raise ValueError(_lost(model, looked.theta))
     if few is model:
         return _mode(model, looked.theta, looked.here, model.rows.passes - before)
-    metric = _upright(looked.here.curvature[0])
-    scale = STEP / np.sqrt(np.diag(metric))
-    look = _Look(model, scale)
+    look = _Look(model, _step(looked.here))
     if model.function.derivatives is None and start.size > MANY:
-        look = _Slopes(model, scale, metric)
+        look = _Slopes(model, _step(looked.here), uphill(looked.here.curvature[0], looked.here.gradient[0])[0])
     top = climb(look, _newton, looked.theta, NEARBY)
     if not top.converged:
         raise ValueError(_lost(model, top.theta))
@@ -73,8 +73,8 @@ class _Look:
     def _at(self, u: Array) -> tuple[float, Derivatives]:
         if self._model.function.derivatives is None:
             scale = FIRST_STEP * np.maximum(1.0, np.abs(u)) if self._scale is None else self._scale
-            here = _by_differences(self._model, u, scale)
-            self._scale = STEP / np.sqrt(np.diag(_upright(here.curvature[0])))
+            here = differences(partial(_finite, self._model), u, scale)
+            self._scale = _step(here)
         else:
             value, gradient, curvature = self._model.derivatives(u)
             slope, bend = prior_expansion(self._model, u)
@@ -99,18 +99,21 @@ class _Slopes(_Look):
         return float(found[0]), Derivatives(found[:1], gradient[None], self._curvature[None])
 
 
-def _by_differences(model: Model, u: Array, scale: Array) -> Derivatives:
-    """The expansion of the log posterior by differences, in one pass."""
+def differences(log_density: Callable[[Array], Array], u: Array, scale: Array, mixed: bool = True) -> Derivatives:
+    """Value, gradient and minus the curvature of a log density at u, from its values at points around it.
+
+    Without `mixed`, second derivatives along two parameters are taken for zero.
+    """
     p, steps = u.size, np.diag(scale)
-    pairs = [(j, k) for j in range(p) for k in range(j)]
+    pairs = [(j, k) for j in range(p) for k in range(j)] if mixed else []
     both = np.array([steps[j] + steps[k] for j, k in pairs]).reshape(-1, p)
-    found = _finite(model, np.concatenate([u[None], u + steps, u - steps, u + both, u - both]))
+    found = log_density(np.concatenate([u[None], u + steps, u - steps, u + both, u - both]))
     here, up, down = found[0], found[1 : p + 1], found[p + 1 : 2 * p + 1]
     further, back = np.split(found[2 * p + 1 :], 2)
     curvature = np.diag((2 * here - up - down) / scale**2)
     for (j, k), far, near in zip(pairs, further, back, strict=True):
-        mixed = far - up[j] - up[k] + 2 * here - down[j] - down[k] + near
-        curvature[j, k] = curvature[k, j] = -mixed / (2 * scale[j] * scale[k])
+        bend = far - up[j] - up[k] + 2 * here - down[j] - down[k] + near
+        curvature[j, k] = curvature[k, j] = -bend / (2 * scale[j] * scale[k])
     return Derivatives(np.array([here]), ((up - down) / (2 * scale))[None], curvature[None])
 
 
@@ -128,32 +131,18 @@ def _finite(model: Model, points: Array) -> Array:
 
 def prior_expansion(model: Model, u: Array) -> tuple[Array, Array]:
     """Gradient and minus the curvature of the log prior, by differences: they touch no rows."""
-    p = u.size
     scale = 1e-4 * np.maximum(1.0, np.abs(u))
-    steps = np.diag(scale)
-    here = model.log_prior(u[None])[0]
-    up, down = model.log_prior(u + steps), model.log_prior(u - steps)
-    curvature = np.diag((2 * here - up - down) / scale**2)
-    if model.parameters.joint:
-        for j in range(p):
-            for k in range(j):
-                both = steps[j] + steps[k]
-                far, near = model.log_prior(np.array([u + both, u - both]))
-                mixed = far - up[j] - up[k] + 2 * here - down[j] - down[k] + near
-                curvature[j, k] = curvature[k, j] = -mixed / (2 * scale[j] * scale[k])
-    return (up - down) / (2 * scale), curvature
+    found = differences(model.log_prior, u, scale, model.parameters.joint)
+    return found.gradient[0], found.curvature[0]
 
 
-def _upright(curvature: Array) -> Array:
-    """A precision: what curves upwards is taken as if it curved down as much."""
-    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(curvature)), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
-    return np.asarray((vectors * np.maximum(np.abs(values), 1e-3)) @ vectors.T / np.outer(scale, scale))
+def _step(here: Derivatives) -> Array:
+    """How far apart to take differences along each parameter."""
+    return np.asarray(STEP / np.sqrt(np.diag(uphill(here.curvature[0], here.gradient[0])[0])))
 
 
 def _newton(u: Array, here: Derivatives) -> tuple[Array, float]:
-    precision = _upright(here.curvature[0])
-    step = np.linalg.solve(precision, here.gradient[0])
+    precision, step = uphill(here.curvature[0], here.gradient[0])
     length = float(step @ precision @ step) ** 0.5
     if length > LONGEST * u.size**0.5:  # far from the mode the curvature says little of what is there
         step = step * (LONGEST * u.size**0.5 / length)
@@ -164,12 +153,10 @@ def _mode(model: Model, u: Array, here: Derivatives, passes: int) -> Mode:
     """The Gaussian at the mode; the log-likelihood's part of the expansion is what the prior leaves."""
     slope, bend = prior_expansion(model, u)
     precision = here.curvature[0]
-    scale = 1 / np.sqrt(np.maximum(np.diag(precision), np.finfo(float).tiny))
     try:
-        root = np.linalg.cholesky(precision * np.outer(scale, scale))
+        factor = factor_of(precision)
     except np.linalg.LinAlgError:
         raise ValueError(_lost(model, u)) from None
-    factor = scale[:, None] * np.linalg.inv(root).T
     center = u + factor @ (factor.T @ here.gradient[0])
     value = float(here.value[0] - model.log_prior(u[None])[0])
     gradient, curvature = here.gradient[0] - slope, precision - bend

@@ -26,7 +26,7 @@ from tallbayes.own.parameters import JointPrior, Parameters
 from tallbayes.own.priors import ParameterPrior
 from tallbayes.own.setup import OwnSetup
 from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
-from tallbayes.own.trial import try_derivatives
+from tallbayes.own.trial import try_derivatives, try_values
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 from tallbayes.sampling.options import check_choice
@@ -136,7 +136,7 @@ class Model:
     def _try(self) -> None:
         """Refuse functions that do not give what they should, on some rows at the start."""
         x, some = self.parameters.start, self.rows.run(0, min(self.rows.size, TRIED))
-        self.function.try_on(x, some)
+        try_values(self.function, x, some)
         u = self.parameters.free(x)
         if not np.isfinite(self.log_posterior(u[None])[0]):
             raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.own.function import Derivatives, RowFunction
-from tallbayes.rows.arrays import Arrays
+from tallbayes.rows.arrays import Arrays, totals_of
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import Rows
@@ -105,8 +105,7 @@ class BlockWeights:
 
     def over(self, arrays: Arrays, params: Array) -> Parts:
         """See `Task`."""
-        own = arrays.own
-        return (np.array([own[start : start + LENGTH].sum() for start in range(0, arrays.size, LENGTH)]),)
+        return (totals_of(arrays.y, arrays.weights if arrays.weights.size else None)[:, 0],)
 
     def answer(self, parts: Parts, params: Array, rows: Rows) -> Array:
         """See `Task`."""

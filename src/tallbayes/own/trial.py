@@ -10,8 +10,35 @@ from tallbayes.rows.arrays import Arrays
 
 Array = NDArray[np.float64]
 
+SAME = 1e-8  # by how much the value of a row may differ from one call to another
 STEP = 1e-3  # of differences
 DIFFERS = 1e-4  # share by which given derivatives may differ from differences
+
+
+def try_values(function: RowFunction, x: Array, some: Arrays) -> None:
+    """Refuse a function whose value of a row depends on what other rows there are, or on the time."""
+    rows, half = some.size, some.size // 2
+    together = function.values(x, some, 0, rows)
+    order = np.r_[half:rows, 0:half]
+    apart = np.empty(rows)
+    apart[order] = function.values(x, some.take(order), 0, rows)
+    _refuse_change(function, together, apart, some, "when rows come in another order")
+    if half:
+        apart = np.concatenate([function.values(x, some, 0, half), function.values(x, some, half, rows)])
+        _refuse_change(function, together, apart, some, f"when {half:,} and {rows - half:,} rows are given apart")
+    again = function.values(x, some, 0, rows)
+    _refuse_change(function, together, again, some, "when the same rows are given again")
+
+
+def _refuse_change(function: RowFunction, one: Array, other: Array, some: Arrays, when: str) -> None:
+    with np.errstate(invalid="ignore"):
+        changed = ~((one == other) | (np.abs(one - other) <= SAME * (1 + np.abs(one))))
+    if changed.any():
+        place = int(changed.argmax())
+        raise ValueError(
+            f"{function.name} gives {one[place]:.10g} for {function.told(some, place)}, but {other[place]:.10g} "
+            f"{when}; what a row tells must depend on theta and that row alone"
+        )
 
 
 def try_derivatives(function: RowFunction, x: Array, some: Arrays) -> None:
