@@ -18,7 +18,7 @@ from tallbayes.models.side_by_side import SideBySide, batches, cuts
 from tallbayes.rows import threads
 from tallbayes.sampling import loop, stopping
 from tallbayes.sampling.diagnostics import diagnose
-from tallbayes.sampling.kernel import Draws, Finished
+from tallbayes.sampling.kernel import Draws, Finished, PlainState
 from tallbayes.sampling.request import Request
 
 
@@ -77,7 +77,7 @@ WIDTH, CHAINS = 2_000, 2
 
 
 @dataclass(frozen=True)
-class Cheap:
+class Cheap(PlainState):
     """A kernel that draws as fast as it can."""
 
     model = SimpleNamespace(width=WIDTH, watched=lambda theta: theta)

@@ -10,7 +10,7 @@ from tallbayes.families.gamma import Gamma
 from tallbayes.families.gaussian import Gaussian
 from tallbayes.families.negative_binomial import NegativeBinomial
 from tallbayes.families.own import family
-from tallbayes.fit import fit
+from tallbayes.fit import fit, resume
 from tallbayes.gaussian.fit import GaussianFit
 from tallbayes.gaussian.group_fit import GaussianGroupsFit
 from tallbayes.gaussian.group_model import GaussianGroups
@@ -32,6 +32,7 @@ from tallbayes.results.sample import sample
 from tallbayes.sampling.consensus import ShardError
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 from tallbayes.sampling.methods import MH, Auto, Consensus, Subsampling, Thinned, TwoStage
+from tallbayes.sampling.past import CheckpointError
 from tallbayes.sampling.subsample import CaseControl, Stratified, Subsample
 from tallbayes.sampling.taylor import Taylor
 from tallbayes.splines.cells import Cells
@@ -49,6 +50,7 @@ __all__ = [
     "Binomial",
     "CaseControl",
     "Cells",
+    "CheckpointError",
     "Consensus",
     "Fit",
     "Gamma",
@@ -92,6 +94,7 @@ __all__ = [
     "load",
     "mpi",
     "plots",
+    "resume",
     "sample",
     "scan",
 ]

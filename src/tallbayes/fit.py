@@ -23,9 +23,16 @@ from tallbayes.models.design import parse_for
 from tallbayes.models.glm import GLM
 from tallbayes.models.priors import GivenPrior
 from tallbayes.results.fit import Fit
+from tallbayes.results.more import DOORS, Origin
 from tallbayes.results.sample import answer
+from tallbayes.rows.room import Room
+from tallbayes.sampling.checkpoint import past_of, read, recalled
+from tallbayes.sampling.journal import Standing
 from tallbayes.sampling.methods import Method, named
+from tallbayes.sampling.past import Past
 from tallbayes.sampling.request import Request
+
+PINNED = ("seed", "memory", "progress")  # arguments that a run has, whoever has chosen them
 
 OPTIONS = {  # of methods, which were arguments of `fit` once
     **dict.fromkeys(("surrogate", "subchain"), "tb.TwoStage({})"),
@@ -56,6 +63,7 @@ def fit(
     memory: int | str | None = None,
     cache: str | os.PathLike[str] | None = None,
     engine: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
     **old: Any,
 ) -> Fit:
@@ -107,6 +115,9 @@ def fit(
     engine: who holds the rows, if not this machine: a Dask client, the address of a Dask scheduler such as
         "tcp://10.0.0.1:8786", or the engine that `tb.mpi.run` gives. Paths are then read by the workers. A Dask frame
         as data is with its own client. The draws are those of one machine, of group terms those of rows on disk.
+    checkpoint: a folder that keeps the run while it is under way. Whatever ends it, `tb.resume(checkpoint)`, or the
+        same call of `fit` again, goes on from there and ends with the draws of the unbroken run, bit for bit. Asked
+        for more `draws`, it goes on, too. A second process is refused meanwhile, and so are other data.
     progress: whether to show progress: of passes over the data that take long, and of the draws.
 
     >>> import numpy as np
@@ -121,18 +132,78 @@ def fit(
     x           1.0  0.1
     """
     _refuse_old(old)
-    method, request = named(method), Request(draws, chains, seed, target_ess, warmup, progress)
-    given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": method.columns}
-    given |= {"outcome": outcome, "missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
-    phases = Phases()
+    given: dict[str, Any] = {
+        "formula": formula, "data": data, "family": family, "prior": prior, "method": named(method),
+        "group_prior": group_prior, "draws": draws, "target_ess": target_ess, "chains": chains, "warmup": warmup,
+        "seed": seed, "weights": weights, "offset": offset, "outcome": outcome, "missing": missing,
+        "collinear": collinear, "memory": memory, "cache": cache, "engine": engine, "progress": progress,
+    }  # fmt: skip
+    return _fitted(given, None if checkpoint is None else os.fspath(checkpoint))
+
+
+def _fitted(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:
+    """The door that `fit` is, and `more` and `resume` come back to."""
+    asked = {name: value for name, value in given.items() if name not in PINNED}
+    asked |= {"data": lasting(given["data"]), "cache": lasting(given["cache"])}
+    with past_of(checkpoint, asked, standing) as past:
+        request = Request.of(given, past)
+        memory = past.pinned("memory", given["memory"], lambda: Room.of().memory)
+        result = _answered(given | {"memory": memory}, request, past)
+    result.origin = Origin.of("fit", asked | {"memory": memory}, checkpoint)
+    return result
+
+
+DOORS["fit"] = _fitted
+
+
+def resume(checkpoint: str | os.PathLike[str], *, progress: bool = True, **again: Any) -> Fit:
+    """Go on with a run of `fit(..., checkpoint=...)` that was ended, in any way and at any time.
+
+    It ends with the draws that it would have had otherwise, bit for bit. What files do not keep has to be given again,
+    by the names it has in `fit`: `data` that were no files, weights and offsets that were arrays, functions of yours,
+    and an `engine`. Data that have changed are refused, and so is another version of tallbayes or of what it computes
+    with. A run that has ended gives its fit once more.
+
+    >>> import tempfile
+    >>> import tallbayes as tb
+    >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit = tb.fit("y ~ x", data, draws=100, seed=1, checkpoint=f"{folder}/run.tb", progress=False)
+    ...     again = tb.resume(f"{folder}/run.tb", data=data, progress=False)
+    >>> bool((fit.draws == again.draws).all())
+    True
+    """
+    asked, _ = read(checkpoint)
+    if "formula" not in asked:
+        raise ValueError(
+            f"the run in '{os.fspath(checkpoint)}' is one of tb.sample; go on with the same call of tb.sample"
+        )
+    arguments = recalled(asked, again, "tb.resume(checkpoint, {}=...)")
+    return _fitted({"seed": None, "memory": None, **arguments, "progress": progress}, os.fspath(checkpoint))
+
+
+def lasting(path: Any) -> Any:
+    """A path that means the same for a process in another folder; anything else as it is."""
+    if not isinstance(path, str | os.PathLike) or str(path) == "-" or "://" in str(path):
+        return path
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _answered(given: dict[str, Any], request: Request, past: Past) -> Fit:
+    """Read the data, make the model, and sample."""
+    formula, data, family, prior, method = (given[one] for one in ("formula", "data", "family", "prior", "method"))
+    weights, offset, group_prior, engine = (given[one] for one in ("weights", "offset", "group_prior", "engine"))
+    options = {one: given[one] for one in ("weights", "offset", "outcome", "missing", "collinear", "memory", "cache")}
+    phases, progress = Phases(), request.progress
     if (spline := spline_term.cut(formula)) is not None:
         from tallbayes.splines.model import MARS  # here, since few need them
 
-        refused = {"prior": prior, "group_prior": group_prior, "weights": weights, "offset": offset, "cache": cache}
-        _refuse_for_splines(families.resolve(family), refused | {"engine": engine}, data)
+        refused = {one: given[one] for one in ("prior", "group_prior", "weights", "offset", "cache", "engine")}
+        _refuse_for_splines(families.resolve(family), refused, data)
         with showing(progress):
-            how = {"outcome": outcome, "missing": missing, "memory": memory} | spline.options
-            return answer(MARS(spline.text, data, **how), method, request)
+            how = {one: given[one] for one in ("outcome", "missing", "memory")} | spline.options
+            return answer(MARS(spline.text, data, **how), method, request, past)
+    options["strata"] = method.columns
     with on_engine(engine, data) as rows:
         with showing(progress):
             with phases("design"):
@@ -142,15 +213,15 @@ def fit(
             if families.resolve(family) == Gaussian():
                 model: GLM
                 if parsed.group is not None:
-                    model = GaussianGroups(parsed, rows, prior, group_prior=group_prior, **given)
+                    model = GaussianGroups(parsed, rows, prior, group_prior=group_prior, **options)
                 else:
-                    model = GaussianModel(parsed, rows, prior, **given)
+                    model = GaussianModel(parsed, rows, prior, **options)
             elif parsed.group is not None:
-                model = Hierarchical(parsed, rows, family, prior, group_prior, **given)
+                model = Hierarchical(parsed, rows, family, prior, group_prior, **options)
             else:
-                model = GLM(parsed, rows, family, prior, **given)
+                model = GLM(parsed, rows, family, prior, **options)
         model.seconds["design"] += phases.seconds["design"]
-        return answer(model, method, request)
+        return answer(model, method, request, past)
 
 
 def _refuse_for_splines(family: Family, given: dict[str, Any], data: Any) -> None:

@@ -1,8 +1,8 @@
-"""What travels between machines: plain values and tallbayes' own as text, arrays as the bytes that they are.
+"""What travels between machines, and into files: plain values and tallbayes' own as text, arrays as their bytes.
 
-A message can hold None, numbers, texts, bytes, lists, tuples, dicts, arrays, pandas' categories, and values of
-tallbayes' own classes by the name of the class; reading one runs no code but theirs. Nothing is pickled but a user's
-own functions, which a driver sends to its workers; in what workers send, they are refused.
+A message can hold None, numbers, texts, bytes, lists, tuples, dicts, arrays, random generators, pandas' categories, and
+values of tallbayes' own classes by the name of the class; reading one runs no code but theirs. Nothing is pickled but a
+user's own functions, which a driver sends to its workers; in what workers send, and in files, they are refused.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Message(NamedTuple):
         return len(self.text) + sum(array.nbytes for array in self.arrays)
 
 
-def pack(value: Any) -> Message:
-    """Take a value apart.
+def pack(value: Any, functions: bool = True) -> Message:
+    """Take a value apart; without `functions`, TypeError is raised where it holds one of a user's.
 
     >>> message = pack({"theta": np.ones(2), "names": ("a", "b")})
     >>> message.text
@@ -41,8 +41,8 @@ def pack(value: Any) -> Message:
     >>> unpack(message)
     {'theta': array([1., 1.]), 'names': ('a', 'b')}
     """
-    arrays = list[NDArray[Any]]()
-    return Message(json.dumps(_taken(value, arrays)), arrays)
+    arrays = _Arrays([], functions)
+    return Message(json.dumps(_taken(value, arrays)), list(arrays))
 
 
 def unpack(message: Message | Sequence[Any], functions: bool = False) -> Any:
@@ -54,7 +54,7 @@ def unpack(message: Message | Sequence[Any], functions: bool = False) -> Any:
     return _put(json.loads(text), _Arrays(arrays, functions))
 
 
-def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
+def _taken(value: Any, arrays: _Arrays) -> Any:
     """Fit for JSON: what JSON does not know is a list whose first entry says what it is."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -80,6 +80,8 @@ def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
         return ["dict", [[_taken(key, arrays), _taken(one, arrays)] for key, one in value.items()]]
     if isinstance(value, range):
         return ["range", [value.start, value.stop, value.step]]
+    if isinstance(value, np.random.Generator):
+        return ["generator", _taken(value.bit_generator.state, arrays)]
     kind = type(value)
     if kind.__module__.partition(".")[0] == PACKAGE:
         name = f"{kind.__module__}:{kind.__qualname__}"
@@ -88,7 +90,7 @@ def _taken(value: Any, arrays: list[NDArray[Any]]) -> Any:
         return ["own", name, _taken(vars(value), arrays)]
     if kind.__module__.partition(".")[0] == "pandas":
         return _taken_of_pandas(value, arrays)
-    if hasattr(value, "__code__") or hasattr(value, "py_func"):  # one of Python, or compiled by Numba
+    if arrays.functions and (hasattr(value, "__code__") or hasattr(value, "py_func")):  # of Python, or of Numba
         arrays.append(np.frombuffer(_pickled(value), np.uint8))
         return ["function", len(arrays) - 1]
     raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot travel to another machine")
@@ -130,7 +132,7 @@ class _Arrays(list[NDArray[Any]]):
         return _unpickled(self[place].tobytes())
 
 
-def _taken_of_pandas(value: Any, arrays: list[NDArray[Any]]) -> Any:
+def _taken_of_pandas(value: Any, arrays: _Arrays) -> Any:
     import pandas as pd
 
     if isinstance(value, pd.Categorical):
@@ -151,7 +153,7 @@ def _put(value: Any, arrays: _Arrays) -> Any:
     if kind == "dict":
         return {_put(key, arrays): _put(one, arrays) for key, one in first}
     if kind == "named":
-        return _class(first)(*(_put(one, arrays) for one in others[0]))
+        return _class(first, tuple)(*(_put(one, arrays) for one in others[0]))
     if kind == "own":
         found: Any = object.__new__(_class(first))
         vars(found).update(_put(others[0], arrays))
@@ -182,17 +184,25 @@ _PLAIN: dict[str, Any] = {
     "bytes": lambda first, arrays: bytes(arrays[first]),
     "function": lambda first, arrays: arrays.function(first),
     "range": lambda first, arrays: range(*first),
+    "generator": lambda first, arrays: _generator(_put(first, arrays)),
 }
 
 
-def _class(name: str) -> type:
-    """A class of tallbayes' own."""
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    """A generator in this state; one that has not spawned others yet."""
+    found = np.random.Generator(np.random.PCG64(0))
+    found.bit_generator.state = state
+    return found
+
+
+def _class(name: str, kind: type = object) -> type:
+    """A class of tallbayes' own, of some kind: making one of any other might do anything."""
     module, _, qualified = name.partition(":")
     if module.partition(".")[0] != PACKAGE:
         raise ValueError(f"a message names {name!r}, which is none of tallbayes' own classes")
     found: Any = import_module(module)
     for part in qualified.split("."):
         found = getattr(found, part)
-    if not isinstance(found, type):
-        raise ValueError(f"a message names {name!r}, which is no class")
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise ValueError(f"a message names {name!r}, which is no class of {kind.__name__}s")
     return found

@@ -20,7 +20,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.gaussian.sums import Given
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.priors import Prior
-from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, PlainState, Streams
 from tallbayes.sampling.request import CHEAP
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SumsKernel:
+class SumsKernel(PlainState):
     """What kernels have in common that need sums of the rows only."""
 
     model: Any

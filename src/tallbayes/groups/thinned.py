@@ -155,6 +155,15 @@ class GroupKernel:
         last = draws.theta[-1].copy() if steps else state.theta
         return State(last, tuple(one[0] for one in done), tuple(one[1] for one in done), state.key), draws
 
+    def stored(self, state: State) -> State:
+        """See `Kernel`: rows in memory are not kept."""
+        return state._replace(supplies=()) if self.elsewhere is None else state
+
+    def restored(self, state: State) -> State:
+        """See `Kernel`."""
+        supply = Supply(self.target.drawn)
+        return state._replace(supplies=(supply,) * len(state.theta)) if self.elsewhere is None else state
+
     def _run(
         self,
         place: Place,

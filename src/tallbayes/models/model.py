@@ -98,6 +98,10 @@ class Model(Protocol):
     def width(self) -> int:
         """Entries of a parameter vector."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all that is sampled, in the order of a parameter vector; of splines, those of the variables."""
+
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, width)."""
 
@@ -112,10 +116,6 @@ class Posterior(Model, Protocol):
     """A model whose parameter vectors have a log-likelihood and a log prior: what Metropolis-Hastings needs."""
 
     whole: bool  # whether its rows are all that there are
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all that is sampled, in the order of a parameter vector."""
 
     @property
     def sizes(self) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from tallbayes.results.more import Origin
+    from tallbayes.sampling.journal import Standing
+
 Array = NDArray[np.float64]
 
 BERNOULLI = Bernoulli()
@@ -71,6 +75,8 @@ class Fit:
     called: ClassVar[str] = "coefficient"  # what its parameters are called
     group: str | None = None  # the column g of a group term (1 | g)
     groups: xr.Dataset | None = None  # what is known of each group, if there are any
+    standing: Standing | None = None  # where its chains have stopped
+    origin: Origin | None = None  # how it was made
 
     posterior: xr.Dataset = dataset()
     sample_stats: xr.Dataset = dataset()
@@ -239,6 +245,32 @@ class Fit:
         (True, True)
         """
         return not self._problems()
+
+    def more(
+        self, draws: int | None = None, target_ess: float | None = None, *, progress: bool = True, **again: Any
+    ) -> Fit:
+        """Another fit with these draws, and so many more after them a chain, or until all have `target_ess`.
+
+        The draws are those of one longer run, bit for bit. The data are read once more, and set-up and warm-up are done
+        again; with a checkpoint they go on in its folder, and warm-up is not done again. A fit that was loaded
+        needs what its file has not: `more(draws=1_000, data=frame)` where data were no file; weights and offsets that
+        were arrays; the `model` of `tb.sample`.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=100, seed=1, progress=False)
+        >>> longer = fit.more(draws=50, progress=False)
+        >>> longer.draws.shape, bool((longer.draws[:, :100] == fit.draws).all())
+        ((4, 150, 2), True)
+        """
+        from tallbayes.results.more import go_on
+
+        return go_on(self, draws, target_ess, again, progress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: all but the user's data."""
+        origin = self.origin
+        return vars(self) | ({} if origin is None else {"origin": replace(origin, given={})})
 
     def predict(
         self, new_data: Any, offset: ArrayLike | None = None, draws: int = 300, interval: float = 0.94, seed: int = 0

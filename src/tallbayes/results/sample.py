@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from typing import Any
 
 from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases, telling
 from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit
+from tallbayes.results.more import DOORS, Origin
 from tallbayes.sampling import loop
+from tallbayes.sampling.checkpoint import past_of
+from tallbayes.sampling.journal import Standing
 from tallbayes.sampling.methods import Method, named
+from tallbayes.sampling.past import Forgetful, Past
 from tallbayes.sampling.request import Request
 
 
@@ -24,31 +30,52 @@ def sample(
     target_ess: float | None = None,
     warmup: int | None = None,
     progress: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Draw from the posterior of a model: a `tb.GLM`, `tb.Hierarchical` or `tb.MARS`; the arguments are those of `fit`.
+
+    With a `checkpoint`, a run that was ended goes on when the same is asked again, with the model made anew.
 
     >>> import tallbayes as tb
     >>> model = tb.GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> sample(model, tb.MH(), draws=50, seed=1, progress=False).draws.shape
     (4, 50, 2)
     """
-    return answer(model, named(method), Request(draws, chains, seed, target_ess, warmup, progress))
+    given = {"model": model, "method": named(method), "draws": draws, "chains": chains, "seed": seed}
+    given |= {"target_ess": target_ess, "warmup": warmup, "progress": progress}
+    return _sampled(given, None if checkpoint is None else os.fspath(checkpoint))
 
 
-def answer(model: Model, method: Method, request: Request) -> Fit:
+def _sampled(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:
+    """The door that `sample` is, and `more` comes back to."""
+    asked = {name: value for name, value in given.items() if name not in ("seed", "progress")}
+    with past_of(checkpoint, asked, standing) as past:
+        request = Request.of(given, past)
+        fit = answer(given["model"], given["method"], request, past)
+    fit.origin = Origin.of("sample", asked, checkpoint)
+    return fit
+
+
+DOORS["sample"] = _sampled
+
+
+def answer(model: Model, method: Method, request: Request, past: Past | None = None) -> Fit:
     """The fit that was asked for, with what was warned of on the way."""
+    past = past or Forgetful()
     phases = Phases(model.seconds)
     with phases("other"):  # what is in no phase of its own, so that all phases together are the time it took
         with telling(request.progress), showing(request.progress), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            past.holds(model)
             kernel = method.kernel(model, request.seed, phases)
         for warning in caught:
             if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        run = loop.run(kernel, request, phases)
+        run = loop.run(kernel, request, phases, past)
         with showing(request.progress):
             found = model.result(run)
         result = Fit.kinds[found.kind].of(found)
+        result.standing = run.standing
         for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
             result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
     return result

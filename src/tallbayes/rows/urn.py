@@ -157,7 +157,7 @@ class Urn:
     """Gives chains rows in proportion to weight times measure, a pool at a time; chains share the passes.
 
     `seen` are a few rows that chains do not get, for those who plan. The pass that finds them also draws the first
-    pool, of `ahead` rows: it is for whoever asks first, if that is about enough.
+    pool, of `ahead` rows: it is for whoever first asks for a pool with the number 0, if that is about enough.
     """
 
     def __init__(
@@ -185,6 +185,7 @@ class Urn:
     def pool(self, key: tuple[int, int], chain: int, chains: int, ahead: int) -> Pool:
         """The rows that one of several chains gets of a pool: about `ahead` of them, or fewer where they are wide.
 
+        The key is that of all pools of some chains, and the number of this one. The same key gives the same rows.
         What is drawn for the other chains is kept until they ask for it. Who evaluates rows must count them.
         """
         if not self.total > 0:
@@ -192,7 +193,7 @@ class Urn:
 
         def every() -> list[Pool]:
             size = min(ahead * chains, max(chains, most_rows(self._lots.theta.size)))
-            if self._has_first is None and 2 * self._first.y.size >= size:
+            if self._has_first is None and key[1] == 0 and 2 * self._first.y.size >= size:
                 self._has_first = key
             pool = self._first if self._has_first == key else self._draw(size, key)
             ends = [pool.y.size * part // chains for part in range(chains + 1)]

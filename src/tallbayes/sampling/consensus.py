@@ -110,10 +110,20 @@ class ConsensusKernel:
         """Tune each shard's kernel by itself; the first shard has the streams of the run."""
         streams = (None, *state.more)
         done = self.on_each(
-            lambda s: self.kernels[s].tune(state.shards[s], draws, partial(advance, streams=streams[s]))
+            lambda s: self.kernels[s].tune(state.shards[s], draws, partial(advance, streams=streams[s], shard=s))
         )
         states = tuple(one for _, one in done)
         return replace(self, kernels=tuple(kernel for kernel, _ in done)), State(_joined(states), states, state.more)
+
+    def stored(self, state: State) -> State:
+        """See `Kernel`."""
+        pairs = zip(self.kernels, state.shards, strict=True)
+        return state._replace(shards=tuple(kernel.stored(shard) for kernel, shard in pairs))
+
+    def restored(self, state: State) -> State:
+        """See `Kernel`."""
+        pairs = zip(self.kernels, state.shards, strict=True)
+        return state._replace(shards=tuple(kernel.restored(shard) for kernel, shard in pairs))
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """Combine the shards' draws, and hold them against all rows."""

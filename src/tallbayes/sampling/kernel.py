@@ -93,7 +93,9 @@ class Finished(NamedTuple):
 class Advance(Protocol):
     """Moves chains for somebody who tunes a kernel; shards have random numbers of their own."""
 
-    def __call__(self, kernel: Any, state: Any, steps: int, *, streams: Streams | None = None) -> tuple[Any, Draws]:
+    def __call__(
+        self, kernel: Any, state: Any, steps: int, *, streams: Streams | None = None, shard: int = 0
+    ) -> tuple[Any, Draws]:
         """The new state and the draws."""
 
 
@@ -140,16 +142,38 @@ class Kernel(Protocol):
         """Chains at their starting points."""
 
     def tune(self, state: Any, draws: int, advance: Advance) -> tuple[Kernel, Any]:
-        """Use so many steps to find good proposals and to settle; the kernel returned is final."""
+        """Use so many steps to find good proposals and to settle; the kernel returned is final.
+
+        All that it learns comes from what `advance` returns, and of states it reads small arrays only: where a run goes
+        on from a checkpoint, `advance` returns what it did the first time, and large arrays are zeros (`journal.py`).
+        """
 
     def advance(self, state: Any, steps: int, rng: Streams) -> tuple[Any, Draws]:
         """Move every chain by so many steps."""
+
+    def stored(self, state: Any) -> Any:
+        """What has to be kept of a state: plain arrays and generators, without what can be made anew."""
+
+    def restored(self, state: Any) -> Any:
+        """The state of which this was kept."""
 
     def finish(self, path: Path, rng: np.random.Generator, phases: Phases) -> Finished:
         """Make draws of the posterior from those of the chains, and say how far they may be off."""
 
     def facts(self) -> dict[str, Any]:
         """Its surrogate, proposal and subchain, for the result."""
+
+
+class PlainState:
+    """A kernel whose states are kept as they are."""
+
+    def stored(self, state: Any) -> Any:
+        """See `Kernel`."""
+        return state
+
+    def restored(self, state: Any) -> Any:
+        """See `Kernel`."""
+        return state
 
 
 def first_log_ratio(log_q: Array | float, proposed: Array, current: Array) -> Array:

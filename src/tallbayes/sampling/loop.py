@@ -1,7 +1,8 @@
 """The only sampling loop: seeds, chains, warm-up and progress; `stopping.py` says when there are enough draws.
 
-Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, and a stop is
-noticed. The draws depend on the seed alone: not on how the steps are split into calls, and not on any clock.
+Kernels are advanced by calls of about a fifth of a second; between calls the progress bar moves, a stop is noticed, and
+a journal is kept (`journal.py`). The draws depend on the seed alone: not on how the steps are split into calls, not on
+any clock, and not on how often the run was ended and went on.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,19 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
+from tallbayes.engines import packed
 from tallbayes.sampling.diagnostics import Diagnostics
+from tallbayes.sampling.journal import Standing, Walk
 from tallbayes.sampling.kernel import Draws, Kernel, Path, Streams
+from tallbayes.sampling.past import DRAWS, Forgetful, Past, Progress
 from tallbayes.sampling.request import Request
 from tallbayes.sampling.seeds import seeds
 from tallbayes.sampling.stopping import INTERRUPTED, Look, rule_for
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
 Array = NDArray[np.float64]
 
 CALL_SECONDS = 0.2
-LIGHTER = 5  # rows of a surrogate lie together, near at hand, and so many cost about as much as one of all rows
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Run:
     """The draws of all chains and what it took to get them."""
 
     kernel: Kernel  # as warm-up has left it
-    state: Any  # of the kernel, after the last draw
+    standing: Standing  # after the last draw
     theta: Array  # (chains, draws, width)
     sample_stats: dict[str, Array]  # (chains, draws) by name
     approximation: dict[str, Any]  # what is known of the error, where the kernel is not exact
@@ -90,44 +93,54 @@ class Run:
         }
 
 
-def run(kernel: Kernel, request: Request, phases: Phases) -> Run:
+def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = None) -> Run:
     """Warm up, freeze, and draw until the rule that was asked for says that there are enough draws.
 
-    Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises.
+    Ctrl-C while drawing stops early and returns what there is; a second one, or one during warm-up, raises. A run with
+    a past goes on from there.
     """
+    past = past or Forgetful()
     root, chains = seeds(request.seed)[1], request.chains
     rng = Streams.spawn(root, chains)
     warmup = kernel.warmup if request.warmup is None else request.warmup
     with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:
-        loop = _Loop(rng, stop, bar)
+        loop = _Loop(rng, stop, bar, past)
         with phases("warmup"):
             state = kernel.start(rng)
+            start = packed.checksum(kernel.stored(state))
+            past.began(start)
             loop.begin("warm-up", warmup * len(kernel.kernels))
-            kernel, state = kernel.tune(state, warmup, loop.advance)
-        before = kernel.touched
-        rule = rule_for(request, kernel)
-        kept, made, look = None, 0, Look(rule.first)
-        loop.begin("draws", rule.total or look.goal)
+            kernel, state = kernel.tune(state, warmup, loop.warm_up)
+        walk, rule = past.walk(DRAWS), rule_for(request, kernel)
+        stood = walk.standing
+        state, kept = walk.begin(kernel, state, rng)
+        progress = Progress(kernel, request, phases, stood, start)
+        made, look = 0 if kept is None else len(kept.theta), Look(rule.first)
+        if stood is not None and kept is not None:
+            look = progress.next_look(rule, kept)
+        loop.begin("draws", rule.total or look.goal, made)
         while not look.stopped:
             with phases("sampling"):
-                state, kept = loop.advance(kernel, state, look.goal - made, kept=kept, stoppable=True)
+                facts = partial(progress.facts, look.goal, time.perf_counter())
+                state, kept = loop.advance(
+                    kernel, state, look.goal - made, walk, rng, kept=kept, stoppable=True, facts=facts
+                )
             made = len(kept.theta)
             if stop.is_set():
-                look = Look(made, stopped=INTERRUPTED)
+                look = Look(look.goal, stopped=INTERRUPTED)
                 break
             with phases("diagnostics"):
-                full, surrogate = (now - then for now, then in zip(kernel.touched, before, strict=True))
-                rows = full + surrogate // LIGHTER
-                look = rule.look(partial(kernel.model.watched, kept.theta.swapaxes(0, 1)), made, rows)
+                look = progress.look(rule, kept, made)
             loop.aim(rule.total or look.goal, look.note)
-    if kept is None or made == 0:
-        raise KeyboardInterrupt
-    full, surrogate = (now - then for now, then in zip(kernel.touched, before, strict=True))
+        if kept is None or made == 0:
+            raise KeyboardInterrupt
+        walk.write(kernel, state, kept, rng, progress.facts(look.goal))
+    full, surrogate = progress.spent
     path = Path(*(getattr(kept, name).swapaxes(0, 1) for name in Path._fields))
     found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)
     return Run(
         kernel,
-        state,
+        Standing(kernel.stored(state), rng, kept, progress.facts(look.goal)),
         *found,
         _acceptance(kernel, kept),
         float(kept.accepted.mean()),
@@ -145,15 +158,17 @@ class _Loop:
 
     rng: Streams
     stop: threading.Event
-    bar: Progress | None
+    bar: Bar | None
+    past: Past
+    walks: dict[int, Walk] = field(default_factory=dict)  # of warm-up, by shard
     steps: int = 1  # a call
     task: Any = None
     facts: dict[str, str] = field(default_factory=dict)
 
-    def begin(self, phase: str, total: int) -> None:
+    def begin(self, phase: str, total: int, done: int = 0) -> None:
         """A new line of the progress bar."""
         if self.bar is not None:
-            self.task = self.bar.add_task(phase, total=total, facts="")
+            self.task = self.bar.add_task(phase, total=total, completed=done, facts="")
 
     def aim(self, total: int, note: str) -> None:
         """Show how many draws there are to be now, and what was found on the way."""
@@ -162,20 +177,38 @@ class _Loop:
         if self.bar is not None:
             self.bar.update(self.task, total=total, facts="  ".join(self.facts.values()))
 
+    def warm_up(
+        self, kernel: Kernel, state: Any, steps: int, *, streams: Streams | None = None, shard: int = 0
+    ) -> tuple[Any, Draws]:
+        """See `Advance`. Shards have streams and journals of their own, and may be advanced from several threads."""
+        streams = streams or self.rng
+        if shard not in self.walks:
+            self.walks[shard] = self.past.walk(f"warm-up-{shard:03}")
+        walk = self.walks[shard]
+        state, kept = walk.begin(kernel, state, streams)
+        done = 0 if kept is None else len(kept.theta)
+        if self.bar is not None:
+            self.bar.update(self.task, advance=done)
+        state, kept = self.advance(kernel, state, steps - done, walk, streams, kept=kept)
+        walk.end(kernel, state, kept, streams)
+        return state, kept
+
     def advance(
         self,
         kernel: Kernel,
         state: Any,
         steps: int,
+        walk: Walk,
+        streams: Streams,
         *,
         kept: Draws | None = None,
         stoppable: bool = False,
-        streams: Streams | None = None,
+        facts: Callable[[], dict[str, Any]] = dict,
     ) -> tuple[Any, Draws]:
         """`kernel.advance` in calls of about CALL_SECONDS; a stop ends it early, or raises if it may not end early.
 
-        The draws follow those that are `kept`, in the same memory. Shards have streams of their own, and may be
-        advanced from several threads.
+        The draws follow those that are `kept`, in the same memory. Between calls the journal of the walk is offered
+        where the chains stand, and the facts.
         """
         made = 0 if kept is None else len(kept.theta)
         goal = made + steps
@@ -184,7 +217,7 @@ class _Loop:
                 raise KeyboardInterrupt
             call = min(self.steps, goal - made)
             began = time.perf_counter()
-            state, part = kernel.advance(state, call, streams or self.rng)
+            state, part = kernel.advance(state, call, streams)
             rate = (time.perf_counter() - began) / call
             self.steps = int(np.clip(CALL_SECONDS / rate, 1, 4 * self.steps))
             kept = kept or Draws.empty(0, part.screened.shape[1], *part.theta.shape[1:])
@@ -196,6 +229,7 @@ class _Loop:
                 shares = " then ".join(f"{share:.2f}" for share in _acceptance(kernel, part).values())
                 self.facts["accept"] = f"accept {shares}"
                 self.bar.update(self.task, advance=call, facts="  ".join(self.facts.values()))
+            walk.offer(kernel, state, kept, made, streams, facts)
         if kept is None:
             return state, Draws.empty(0, 1, *state.theta.shape)
         kept.resize(made)
@@ -238,7 +272,7 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _progress_bar(wanted: bool, name: str) -> Iterator[Progress | None]:
+def _progress_bar(wanted: bool, name: str) -> Iterator[Bar | None]:
     if not wanted:
         yield None
         return

@@ -22,7 +22,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.models.likelihood import Follower
 from tallbayes.models.model import Posterior
 from tallbayes.rows.track import Trail
-from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams, decide, first_log_ratio
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, PlainState, Streams, decide, first_log_ratio
 from tallbayes.sampling.proposals import Proposal, Start
 from tallbayes.sampling.request import COSTLY
 from tallbayes.sampling.warmup import LONG, SHORT, best_steps, tune_steps
@@ -42,7 +42,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MetropolisKernel:
+class MetropolisKernel(PlainState):
     """Metropolis-Hastings with any proposal; `initial` draws the starting points."""
 
     model: Posterior

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from tallbayes.sampling.options import check_whole
 from tallbayes.sampling.seeds import fresh_seed
+
+if TYPE_CHECKING:
+    from tallbayes.sampling.past import Past
 
 # Draws a chain where neither a number nor an ESS is asked for: at least, and then until the fit has converged, but no
 # more than this, by what a draw of the kernel costs. NO_MORE: where more draws would not help, or hardly.
@@ -31,6 +36,12 @@ class Request:
     target_ess: float | None = None
     warmup: int | None = None
     progress: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], past: Past) -> Request:
+        """From arguments of the same names; a run that goes on has the seed that it had."""
+        own = {one.name: given[one.name] for one in fields(cls)}
+        return cls(**own | {"seed": past.pinned("seed", given["seed"], fresh_seed)})
 
     def __post_init__(self) -> None:
         check_whole("draws", self.draws, 1)

@@ -30,7 +30,7 @@ from tallbayes.models.mode import Mode
 from tallbayes.rows.urn import Pool
 from tallbayes.sampling.estimators import Estimator
 from tallbayes.sampling.importance import POINTS, seen
-from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, Streams
+from tallbayes.sampling.kernel import Advance, Draws, Finished, Path, PlainState, Streams
 from tallbayes.sampling.proposals import Independence, RandomWalk
 from tallbayes.sampling.request import NO_MORE
 from tallbayes.sampling.subsampling_loop import Sample, Target, estimate, log_prior, take_rows, walk
@@ -73,7 +73,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SubsamplingKernel:
+class SubsamplingKernel(PlainState):
     """Subsampling Metropolis-Hastings with `size` rows a step, in blocks, one of them new."""
 
     model: GLM

@@ -215,10 +215,26 @@ class ThinnedKernel:
 
     def _refilled(self, chain: _Chain, key: int, number: int, chains: int) -> _Chain:
         """One of the chains with new rows: twice as many as the time before, because each time is a pass."""
-        assert self.urn is not None
         chain.record["used"] = 0
-        pool = self.urn.pool((key, chain.pools), number, chains, self.ahead << chain.pools)
-        return chain._replace(pool=pool, pools=chain.pools + 1)
+        return chain._replace(pool=self._pool(key, chain.pools, number, chains), pools=chain.pools + 1)
+
+    def _pool(self, key: int, pools: int, number: int, chains: int) -> Pool:
+        """The rows that one of the chains gets after so many pools."""
+        assert self.urn is not None
+        return self.urn.pool((key, pools), number, chains, self.ahead << pools)
+
+    def stored(self, state: State) -> State:
+        """See `Kernel`: rows can be drawn anew, and chains know how many of them they have used."""
+        nothing = Pool.empty(state.theta.shape[1])
+        return state._replace(chains=tuple(chain._replace(pool=nothing) for chain in state.chains))
+
+    def restored(self, state: State) -> State:
+        """See `Kernel`."""
+        chains, count = list(state.chains), len(state.chains)
+        for c in sorted(range(count), key=lambda c: chains[c].pools):
+            if pools := chains[c].pools:
+                chains[c] = chains[c]._replace(pool=self._pool(state.key, pools - 1, c, count))
+        return state._replace(chains=tuple(chains))
 
     def _decide_on_all_rows(self, chain: _Chain) -> None:
         """Put the log ratio of all rows into the record of a step."""

@@ -36,6 +36,7 @@ from tallbayes.sampling.kernel import (
     Draws,
     Finished,
     Path,
+    PlainState,
     Streams,
     decide,
     first_log_ratio,
@@ -61,7 +62,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TwoStageKernel:
+class TwoStageKernel(PlainState):
     """Two-stage Metropolis-Hastings with `subchain` stage-1 steps before each stage 2 (None: after each update)."""
 
     model: Posterior

@@ -200,6 +200,14 @@ class CollapsedKernel:
             self.track.accept(full, chain, value)
         return accepted
 
+    def stored(self, state: State) -> State:
+        """See `Kernel`."""
+        return state
+
+    def restored(self, state: State) -> State:
+        """See `Kernel`."""
+        return state._replace(full=self.track.placed(state.full))
+
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[Kernel, Any]:
         """Find a reference to stay with (see `reference.py`), or another kernel if all rows accept next to nothing."""
         kernel, state, accepted = find_reference(self, state, draws, advance)

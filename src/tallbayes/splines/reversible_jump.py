@@ -266,6 +266,14 @@ class ReversibleJumpKernel:
             self.track.accept(full, chain, value)
         return accepted
 
+    def stored(self, state: State) -> State:
+        """See `Kernel`."""
+        return state
+
+    def restored(self, state: State) -> State:
+        """See `Kernel`."""
+        return state._replace(full=self.track.placed(state.full))
+
     def tune(self, state: State, draws: int, advance: Advance) -> tuple[ReversibleJumpKernel, State]:
         """Find a surrogate to stay with, the length of subchains and the step of walks; see `warmup.py`."""
         find = tune_walk if self.surrogate.partition is None else tune_cells

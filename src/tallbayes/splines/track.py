@@ -114,6 +114,14 @@ class SplineTrack:
         """Room for so many chains, each of which has to `enter`."""
         return SplineTrail([self._arrays.empty(self._arrays.size) for _ in range(chains)], np.zeros(chains))
 
+    def placed(self, trail: SplineTrail) -> SplineTrail:
+        """The same trail, with linear predictors that lie where the rows do."""
+        found = self.start(len(trail.eta))
+        for own, kept in zip(found.eta, trail.eta, strict=True):
+            own[:] = kept
+        found.value[:] = trail.value
+        return found
+
     def _make_room(self, chains: int) -> None:
         """For what is proposed to chains, which may go on from what was saved, and for columns of their bases."""
         with self._making:

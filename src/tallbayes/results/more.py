@@ -1,0 +1,51 @@
+"""More draws: a fit goes on where it stopped, as if it had been asked for more in the first place.
+
+Set-up and warm-up are done again, since a fit holds no rows; then the chains go on from where they stood. So the draws
+are those of one longer run, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tallbayes.sampling.checkpoint import Argument, recalled
+from tallbayes.sampling.journal import Standing
+from tallbayes.sampling.options import check_whole
+
+if TYPE_CHECKING:
+    from tallbayes.results.fit import Fit
+
+DOORS: dict[str, Callable[..., Fit]] = {}  # what makes fits: (arguments, checkpoint, standing) -> Fit, by name
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a fit was made: the door that it came from, and what that was given."""
+
+    door: str
+    asked: Mapping[str, Argument]  # as files have them
+    given: Mapping[str, Any] = field(default_factory=dict)  # those that are at hand, data included
+    checkpoint: str | None = None
+
+    @classmethod
+    def of(cls, door: str, given: Mapping[str, Any], checkpoint: str | None) -> Origin:
+        """From the arguments of a door."""
+        return cls(door, {name: Argument.of(value) for name, value in given.items()}, given, checkpoint)
+
+
+def go_on(fit: Fit, draws: int | None, target_ess: float | None, again: Mapping[str, Any], progress: bool) -> Fit:
+    """What `Fit.more` does."""
+    if draws is None and target_ess is None:
+        raise ValueError("say how many more draws there should be: more(draws=1_000), or more(target_ess=2_000)")
+    check_whole("draws", draws, 1)
+    origin: Origin | None = fit.origin
+    if origin is None:
+        raise ValueError("this fit does not know how it was made (an older version has saved it); fit again")
+    arguments = recalled(origin.asked, {**origin.given, **again}, "fit.more(draws=1_000, {}=...)")
+    made = fit.posterior.sizes["draw"]
+    arguments |= {"draws": None if draws is None else made + draws, "target_ess": target_ess, "progress": progress}
+    arguments["seed"] = fit.stats["seed"]
+    standing: Standing | None = fit.standing
+    return DOORS[origin.door](arguments, origin.checkpoint, standing)

@@ -1,0 +1,286 @@
+"""A checkpoint: the folder of a run, from which it goes on after its process has ended, whatever ended it.
+
+    asked.json        what was asked for, by which versions, and what the data looked like
+    lock              held by the process that works on the run
+    warm-up-000, ...  journals of the warm-up, one for each shard (`journal.py`)
+    draws             the journal of the draws
+
+Set-up is done again when a run goes on: it finds the same, since all of it follows from the data and the seed. Whether
+it has is checked, by fingerprints of the data and by where chains start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from tallbayes.data.writing import check_folder, write_whole
+from tallbayes.engines import packed
+from tallbayes.engines.wire import Message, pack, unpack
+from tallbayes.models.model import Model
+from tallbayes.rows.fingerprint import Fingerprint
+from tallbayes.sampling.journal import STATE, Standing, Walk
+from tallbayes.sampling.past import CheckpointError, Forgetful, Past
+
+FORMAT = 1
+ASKED, LOCK = "asked.json", "lock"
+VERSIONS = ("tallbayes", "numpy", "scipy", "numba")  # that the bits of draws may depend on
+MAY_CHANGE = ("draws", "target_ess", "data", "engine")  # between two processes of a run; data have fingerprints
+SHOWN = 80  # characters of a value in a message
+
+
+class Argument(NamedTuple):
+    """An argument of a run as a file has it."""
+
+    shown: str  # for people
+    packed: str | None  # as text; None if a file cannot have it, as functions and arrays
+    check: int  # of its content; 0 if nobody knows how to compare it
+
+    @classmethod
+    def of(cls, value: Any) -> Argument:
+        """A file has all that is text: no arrays, which may be as long as the data, and nobody's functions."""
+        shown = " ".join(repr(value).split())
+        shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
+        try:
+            message = pack(value, functions=False)
+        except TypeError:
+            return cls(type(value).__name__, None, 0)
+        return cls(shown, None if message.arrays else message.text, packed.checksum(value))
+
+    @property
+    def value(self) -> Any:
+        """The argument itself."""
+        assert self.packed is not None
+        return unpack(Message(self.packed, []))
+
+
+@dataclass
+class Checkpoint:
+    """The folder of a run that this process works on."""
+
+    folder: Path
+    asked: dict[str, Argument]
+    facts: dict[str, Any] = field(default_factory=dict)  # what was found of the data, and where chains start
+
+    def pinned(self, name: str, given: Any, make: Callable[[], Any]) -> Any:
+        """See `Past`."""
+        value = self.facts.get(name) if given is None else given
+        value = make() if value is None else value
+        self._know(name, value, name)
+        return value
+
+    def holds(self, model: Model) -> None:
+        """See `Past`."""
+        design = [*model.names[: model.rows.columns]]
+        own = {str(number + 1): name for number, name in enumerate(design)}
+        columns = {own.get(name, name): check for name, check in model.rows.reduce(Fingerprint()).items()}
+        found = {"rows": model.rows.size, "columns": columns}
+        if model.rows.groups:  # draws of groups depend on where rows are
+            found["where"] = "in memory" if model.rows.resident else "on disk or with workers"
+        if (known := self.facts.get("data")) is None:
+            self.facts["data"] = found
+            self._save()
+        elif differences := list(_differences(known, found)):
+            raise CheckpointError(
+                f"the data are not those that the run in '{self.folder}' began with: {'; '.join(differences)}. Give it "
+                "the data as they were, or begin another run with another checkpoint"
+            )
+
+    def began(self, start: int) -> None:
+        """See `Past`."""
+        why = (
+            "its chains would start elsewhere, although the data are the same (a function of yours, a library or the "
+            "machine's arithmetic has changed); the checksum"
+        )
+        self._know("start", start, why)
+
+    def walk(self, name: str) -> Walk:
+        """See `Past`."""
+        return Walk(self.folder / name)
+
+    def _know(self, name: str, found: Any, what: str) -> None:
+        known = self.facts.setdefault(name, found)
+        if known != found:
+            raise CheckpointError(f"the run in '{self.folder}' cannot go on: {what} was {known}, and is {found} now")
+        self._save()
+
+    def _save(self) -> None:
+        content = {
+            "format": FORMAT,
+            "versions": {name: version(name) for name in VERSIONS},
+            "asked": {name: argument._asdict() for name, argument in self.asked.items()},
+            "facts": self.facts,
+        }
+        if (text := json.dumps(content, indent=1)) != _text(self.folder / ASKED):
+            write_whole(self.folder / ASKED, text.encode())
+
+
+def _differences(known: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
+    """What differs between data, a sentence each."""
+    if known["rows"] != found["rows"]:
+        yield f"they have {found['rows']:,} rows, not {known['rows']:,} (equal rows counted once)"
+    before, now = known["columns"], found["columns"]
+    for name in [name for name in before if name not in now]:
+        yield f"{name!r} is not there"
+    for name in [name for name in now if name not in before]:
+        yield f"{name!r} was not there"
+    changed = [name for name in before if name in now and before[name] != now[name]]
+    if changed and known["rows"] == found["rows"]:
+        yield f"other values in {', '.join(map(repr, changed[:5]))}{', ...' if len(changed) > 5 else ''}"
+    if known.get("where") != found.get("where"):
+        yield f"their rows were {known.get('where')}, and are {found.get('where')} now"
+
+
+def past_of(
+    folder: str | os.PathLike[str] | None, asked: Mapping[str, Any], standing: Standing | None = None
+) -> AbstractContextManager[Past]:
+    """The past of a run: in a folder, or where a fit has stopped, or none."""
+    return nullcontext(Forgetful(standing)) if folder is None else opened(folder, asked)
+
+
+@contextmanager
+def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator[Checkpoint]:
+    """The folder of a run, new or there already, that nobody else may work on.
+
+    Raises CheckpointError if another run is there. If nothing comes of a new one, its folder goes.
+    """
+    at = Path(folder)
+    check_folder(at)
+    given = {name: Argument.of(value) for name, value in asked.items()}
+    fresh = not at.exists() or not any(at.iterdir())
+    at.mkdir(exist_ok=True)
+    with _locked(at):
+        try:
+            if fresh or (not (at / ASKED).exists() and set(os.listdir(at)) <= {LOCK}):
+                found = Checkpoint(at, given)
+                found.facts["began"] = datetime.now(UTC).isoformat(timespec="seconds")
+            else:
+                known, facts = read(at)
+                _compare(at, known, given)
+                found = Checkpoint(at, given | {"data": known["data"]} if "data" in known else given, facts)
+                for left in at.rglob(".*.partial"):  # by a process that was killed
+                    left.unlink(missing_ok=True)
+            found._save()
+            yield found
+        except BaseException:
+            if fresh and not any(at.glob(f"*/{STATE}")):
+                shutil.rmtree(at, ignore_errors=True)
+            raise
+
+
+def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str, Any]]:
+    """What was asked of the run in a folder, and what is known of its data; CheckpointError if there is none."""
+    at = Path(folder)
+    if not at.is_dir():
+        raise CheckpointError(f"there is no checkpoint at '{at}': no such folder")
+    text = _text(at / ASKED)
+    if text is None:
+        raise CheckpointError(f"'{at}' is no checkpoint: it has no file {ASKED}")
+    try:
+        content = json.loads(text)
+        form, versions = content["format"], content["versions"]
+        asked = {str(name): Argument(**argument) for name, argument in content["asked"].items()}
+        facts = dict(content["facts"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"'{at / ASKED}' is damaged, so the run cannot go on ({error})") from error
+    own = {name: version(name) for name in VERSIONS}
+    if form != FORMAT or versions != own:
+        others = [f"{name} {versions.get(name)} (here: {own[name]})" for name in own if versions.get(name) != own[name]]
+        raise CheckpointError(
+            f"the run in '{at}' was begun with {', '.join(others) or f'format {form}'}; its draws might come out "
+            "otherwise here: go on with the versions that began it"
+        )
+    return asked, facts
+
+
+def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) -> dict[str, Any]:
+    """The arguments of a run: those that are given now, and else as a file has them; `how` says how to give others."""
+    found = dict(given)
+    for name, argument in asked.items():
+        if name not in found:
+            if argument.packed is None:
+                raise ValueError(
+                    f"{name} was {argument.shown}, which files do not keep: give it again, as in {how.format(name)}"
+                )
+            found[name] = argument.value
+    return found
+
+
+def _compare(at: Path, known: dict[str, Argument], given: dict[str, Argument]) -> None:
+    """Raise if another run was asked for."""
+    for name in (*known, *(one for one in given if one not in known)):
+        if name in MAY_CHANGE:
+            continue
+        before, now = known.get(name), given.get(name)
+        if before is None or now is None or before.check != now.check or before.packed != now.packed:
+            was, is_now = (one.shown if one is not None else "not given" for one in (before, now))
+            raise CheckpointError(
+                f"the run in '{at}' is another one: {name} was {was}, and is {is_now} now. Ask for the same, or choose "
+                "another folder"
+            )
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """No other process, or thread, may work on a run meanwhile; when a process ends, its lock is gone."""
+    with (folder / LOCK).open("a+") as file:
+        if not _lock(file):
+            file.seek(0)
+            raise CheckpointError(
+                f"somebody else works on the run in '{folder}' (process {file.read().strip() or 'unknown'}); wait "
+                "until that has ended, or choose another folder"
+            )
+        file.seek(0)
+        file.truncate()
+        file.write(f"{os.getpid()}")
+        file.flush()
+        yield
+
+
+def worker(folder: Path) -> str:
+    """The process that works on a run; nothing if there is none."""
+    with (folder / LOCK).open("a+") as file:
+        if _lock(file):
+            return ""
+        file.seek(0)
+        return file.read().strip() or "unknown"
+
+
+if sys.platform == "win32":
+
+    def _lock(file: IO[str]) -> bool:
+        import msvcrt
+
+        try:
+            file.seek(1 << 30)  # far behind what others may read
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+
+    def _lock(file: IO[str]) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

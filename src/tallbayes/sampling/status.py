@@ -1,0 +1,49 @@
+"""How far a run is that has a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tallbayes.engines import packed
+from tallbayes.sampling.checkpoint import Argument, read, worker
+from tallbayes.sampling.journal import STATE
+from tallbayes.sampling.past import DRAWS
+
+
+class Status(NamedTuple):
+    """How far a run is."""
+
+    asked: dict[str, Argument]
+    facts: dict[str, Any]
+    running: str  # the process that works on it, or nothing
+    warmup: int  # draws of warm-up that are kept, of all shards
+    draws: int  # a chain
+    goal: int | None  # draws a chain at the next look
+    seconds: dict[str, float]
+    saved: datetime | None  # when it was last kept
+    size: int  # bytes of the folder
+
+
+def status(folder: str | os.PathLike[str]) -> Status:
+    """How far the run in a folder is; it may be under way."""
+    at = Path(folder)
+    asked, facts = read(at)
+    states = {path.parent.name: packed.read(path) for path in sorted(at.glob(f"*/{STATE}"))}
+    draws = states.pop(DRAWS, None)
+    files = [path for path in at.rglob("*") if path.is_file()]
+    times = [path.stat().st_mtime for path in at.glob(f"*/{STATE}")]
+    known = {} if draws is None else draws["facts"]
+    warmup = sum(_warmed(at / name, state) for name, state in states.items())
+    saved = datetime.fromtimestamp(max(times)).astimezone() if times else None
+    size = sum(path.stat().st_size for path in files)
+    made = 0 if draws is None else int(draws["made"])
+    return Status(asked, facts, worker(at), warmup, made, known.get("goal"), known.get("seconds", {}), saved, size)
+
+
+def _warmed(walk: Path, state: dict[str, Any]) -> int:
+    """Draws of a walk of several calls."""
+    before = sum(packed.read(walk / f"{call:03}")["made"] for call in range(state["call"]))
+    return int(before + state["made"])
