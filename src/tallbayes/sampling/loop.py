@@ -121,9 +121,9 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
         loop.begin("draws", rule.total or look.goal, made)
         while not look.stopped:
             with phases("sampling"):
-                facts = partial(progress.facts, look.goal, time.perf_counter())
+                facts_now = partial(progress.facts, look.goal, time.perf_counter())
                 state, kept = loop.advance(
-                    kernel, state, look.goal - made, walk, rng, kept=kept, stoppable=True, facts=facts
+                    kernel, state, look.goal - made, walk, rng, kept=kept, stoppable=True, facts=facts_now
                 )
             made = len(kept.theta)
             if stop.is_set():
@@ -134,13 +134,14 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
             loop.aim(rule.total or look.goal, look.note)
         if kept is None or made == 0:
             raise KeyboardInterrupt
-        walk.write(kernel, state, kept, rng, progress.facts(look.goal))
-    full, surrogate = progress.spent
+        facts = progress.facts(look.goal)
+        walk.write(kernel, state, kept, rng, facts)
+    full, surrogate = facts["spent"]
     path = Path(*(getattr(kept, name).swapaxes(0, 1) for name in Path._fields))
     found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)
     return Run(
         kernel,
-        Standing(kernel.stored(state), rng, kept, progress.facts(look.goal)),
+        Standing(kernel.stored(state), rng, kept, facts),
         *found,
         _acceptance(kernel, kept),
         float(kept.accepted.mean()),
