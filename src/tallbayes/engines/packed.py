@@ -46,6 +46,8 @@ def read(path: str | os.PathLike[str]) -> Any:
     """The value that a file holds; DamagedError says what is wrong with a file that is not as it was written."""
     try:
         return from_bytes(Path(path).read_bytes())
+    except FileNotFoundError as error:
+        raise DamagedError(f"'{path}' is missing") from error
     except DamagedError as error:
         raise DamagedError(f"'{path}' is damaged: {error}") from error.__cause__
 

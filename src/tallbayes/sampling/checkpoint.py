@@ -120,8 +120,10 @@ class Checkpoint:
             "asked": {name: argument._asdict() for name, argument in self.asked.items()},
             "facts": self.facts,
         }
-        if (text := json.dumps(content, indent=1)) != _text(self.folder / ASKED):
-            write_whole(self.folder / ASKED, text.encode())
+        whole = json.dumps(content | {"check": packed.checksum(content)}, indent=1).encode()
+        at = self.folder / ASKED
+        if not at.exists() or at.read_bytes() != whole:
+            write_whole(at, whole)
 
 
 def _differences(known: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
@@ -156,11 +158,14 @@ def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator
     at = Path(folder)
     check_folder(at)
     given = {name: Argument.of(value) for name, value in asked.items()}
-    fresh = not at.exists() or not any(at.iterdir())
     at.mkdir(exist_ok=True)
+    there = [name for name in os.listdir(at) if name != LOCK and not name.startswith(".")]
+    if there and ASKED not in there:
+        raise CheckpointError(f"'{at}' is no checkpoint, but a folder with other files; choose another name")
     with _locked(at):
+        fresh = not (at / ASKED).exists()
         try:
-            if fresh or (not (at / ASKED).exists() and set(os.listdir(at)) <= {LOCK}):
+            if fresh:
                 found = Checkpoint(at, given)
                 found.facts["began"] = datetime.now(UTC).isoformat(timespec="seconds")
             else:
@@ -182,11 +187,12 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
     at = Path(folder)
     if not at.is_dir():
         raise CheckpointError(f"there is no checkpoint at '{at}': no such folder")
-    text = _text(at / ASKED)
-    if text is None:
+    if not (at / ASKED).exists():
         raise CheckpointError(f"'{at}' is no checkpoint: it has no file {ASKED}")
     try:
-        content = json.loads(text)
+        content = json.loads((at / ASKED).read_bytes())
+        if content.pop("check") != packed.checksum(content):
+            raise ValueError("its checksum does not fit")
         form, versions = content["format"], content["versions"]
         asked = {str(name): Argument(**argument) for name, argument in content["asked"].items()}
         facts = dict(content["facts"])
@@ -227,13 +233,6 @@ def _compare(at: Path, known: dict[str, Argument], given: dict[str, Argument]) -
                 f"the run in '{at}' is another one: {name} was {was}, and is {is_now} now. Ask for the same, or choose "
                 "another folder"
             )
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return None
 
 
 @contextmanager
