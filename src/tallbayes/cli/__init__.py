@@ -16,6 +16,7 @@ from tallbayes.cli.output import BAD_DATA, INTERRUPTED, as_typed, tell
 from tallbayes.cli.predict import predict_command
 from tallbayes.cli.report import report_command
 from tallbayes.cli.reproduce import reproduce_command
+from tallbayes.cli.resume import resume_command, status_command
 from tallbayes.cli.simulate import simulate_command
 from tallbayes.cli.summary import summary_command
 
@@ -69,7 +70,7 @@ def main() -> None:
 
 
 for command in (
-    fit_command, summary_command, report_command, predict_command, compare_speed_command, compare_command,
-    simulate_command, reproduce_command,
+    fit_command, resume_command, status_command, summary_command, report_command, predict_command,
+    compare_speed_command, compare_command, simulate_command, reproduce_command,
 ):  # fmt: skip
     main.add_command(command)

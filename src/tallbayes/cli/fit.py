@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,9 @@ from tallbayes.cli.choices import (
     files,
     whole,
 )
+from tallbayes.cli.delivery import deliver, warnings_told
 from tallbayes.cli.headings import WithHeadings
-from tallbayes.cli.output import check_page, judge, refuse, tell
-from tallbayes.cli.summary import to_json
+from tallbayes.cli.output import check_page, refuse
 from tallbayes.cli.texts import (
     COLLINEAR_HELP,
     ESTIMATORS,
@@ -60,6 +59,7 @@ of the rows and combines their draws) and subsampling (which estimates the log-l
 MEMORY_HELP = "What the rows may take of memory, such as 2GB; others go to disk.  [default: half of what is free]"
 ENGINE_HELP = "Have the data read, and the rows held, by the workers of this Dask scheduler (tcp://host:8786)."
 CACHE_HELP = "Keep the rows there as the formula has made them, and find them again the next time."
+CHECKPOINT_HELP = "Keep the run there while it is under way; `tallbayes resume FOLDER` goes on, whatever has ended it."
 SPLINES_HELP = "A spline of all variables, as with y ~ s(x, z): its shape and interactions are found with it."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
@@ -98,6 +98,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--memory", metavar="SIZE", help=MEMORY_HELP)
 @click.option("--engine", metavar="ADDRESS", help=ENGINE_HELP)
 @click.option("--cache", type=click.Path(file_okay=False), metavar="FOLDER", help=CACHE_HELP)
+@click.option("--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER", help=CHECKPOINT_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def fit_command(
@@ -118,7 +119,7 @@ def fit_command(
     address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (of two
     kinds, or counts with other families) on the left of ~ and what explains it on the right, where '.' stands for
     all other columns. The posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops
-    early and keeps what was drawn.
+    early and keeps what was drawn; with --checkpoint, a run goes on after anything.
 
     \b
     Examples:
@@ -130,6 +131,7 @@ def fit_command(
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
       tallbayes fit bank.csv "y ~ ." --outcome yes --missing drop --collinear drop
       tallbayes fit bank.csv "y ~ s(age, duration, month)" --outcome yes --report splines.html
+      tallbayes fit loans.csv "foreclosed ~ fico" --method mh --checkpoint run.tb --out fit.nc
       zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"
     """
     if more:
@@ -140,30 +142,13 @@ def fit_command(
 
     from tallbayes.data.spline_term import wrap
     from tallbayes.fit import fit
-    from tallbayes.models.cautions import SeparationWarning, TailWarning
 
     method = _method(options.pop("method"), {name: options.pop(name) for name in METHOD_OPTIONS})
     options["engine"] = options["engine"] or click.get_current_context().obj  # that of `tallbayes.mpi`
 
-    with warnings.catch_warnings():
-        for kind in (SeparationWarning, TailWarning):
-            warnings.simplefilter("always", kind)
-        warnings.showwarning = lambda message, *rest, **more: tell(f"warning: {message}")
+    with warnings_told():
         result = fit(wrap(formula) if splines else formula, data, method=method, progress=not quiet, **options)
-    if out is not None:
-        result.save(out)  # before all else, which may be interrupted
-    if report is not None:
-        result.report(report)
-    click.echo(to_json(result) if as_json else f"{result!r}\n")
-    code, say = judge(result), tell if as_json else click.echo  # with JSON, stdout has nothing else
-    say(
-        f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})"
-        if out is not None
-        else "not saved; add --out fit.nc to keep the draws"
-    )
-    if report is not None:
-        say(f"report: {report}")
-    sys.exit(code)
+    sys.exit(deliver(result, out, report, as_json))
 
 
 def _method(name: str, options: dict[str, Any]) -> Method:

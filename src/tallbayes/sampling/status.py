@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallbayes.engines import packed
+from tallbayes.rows.room import in_words
 from tallbayes.sampling.checkpoint import Argument, read, worker
 from tallbayes.sampling.journal import STATE
 from tallbayes.sampling.past import DRAWS
@@ -25,6 +26,25 @@ class Status(NamedTuple):
     seconds: dict[str, float]
     saved: datetime | None  # when it was last kept
     size: int  # bytes of the folder
+
+    def lines(self) -> list[tuple[str, str]]:
+        """For people."""
+        asked = {name: argument.shown for name, argument in self.asked.items()}
+        goal = asked["draws"] if asked["target_ess"] == "None" else f"an ESS of {asked['target_ess']}"
+        far = f"{self.draws:,} draws of {asked['chains']} chains; asked for: {goal.replace('None', 'until converged')}"
+        begun = f"{self.warmup:,} draws of warm-up" if self.warmup else "set-up, or not begun"
+        spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items())
+        working = f"process {self.running} works on it" if self.running else "nobody works on it"
+        return [
+            *((name, asked[name].strip("'")) for name in ("formula", "data", "method") if name in asked),
+            ("begun", str(self.facts.get("began", "unknown"))),
+            ("seed", str(self.facts.get("seed", "not yet drawn"))),
+            ("so far", far if self.draws else begun),
+            *([("seconds", spent)] if spent else []),
+            ("saved", "never" if self.saved is None else self.saved.isoformat(" ", "seconds")),
+            ("folder", in_words(self.size)),
+            ("now", working),
+        ]
 
 
 def status(folder: str | os.PathLike[str]) -> Status:
