@@ -218,6 +218,7 @@ def test_options_reach_the_front_door(calls):
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
     given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
     given += " --outcome 2 --missing drop --collinear drop --memory 2GB --cache designs --engine tcp://a:1"
+    given += " --checkpoint run.tb"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -239,6 +240,7 @@ def test_options_reach_the_front_door(calls):
             "collinear": "drop",
             "memory": "2GB",
             "cache": "designs",
+            "checkpoint": "run.tb",
             "engine": "tcp://a:1",
             "progress": False,
         }

@@ -18,7 +18,7 @@ from tallbayes.models.side_by_side import SideBySide, batches, cuts
 from tallbayes.rows import threads
 from tallbayes.sampling import loop, stopping
 from tallbayes.sampling.diagnostics import diagnose
-from tallbayes.sampling.kernel import Draws, Finished, PlainState
+from tallbayes.sampling.kernel import Draws, Finished, Path, PlainState
 from tallbayes.sampling.request import Request
 
 
@@ -88,7 +88,7 @@ class Cheap(PlainState):
         return (self,)
 
     def start(self, rng: Any) -> Any:
-        return SimpleNamespace(theta=np.zeros((CHAINS, WIDTH)))
+        return Path(np.zeros((CHAINS, WIDTH)), np.zeros(CHAINS), np.zeros(CHAINS))
 
     def tune(self, state: Any, draws: int, advance: Any) -> Any:
         return self, state

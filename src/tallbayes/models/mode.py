@@ -247,8 +247,8 @@ def climb(
             reached, found = look(there)
             if reached >= height + 1e-4 * scale * decrement:
                 break
-            if scale * decrement**0.5 < close:  # as high as rounding lets us get
-                return Climb(theta, here, True)
+            if scale * decrement**0.5 < close:  # as high as rounding lets us get, if there is a height at all
+                return Climb(theta, here, bool(np.isfinite(reached)))
             scale /= 4
         theta, here, height = there, found, reached
     return Climb(theta, here, False)

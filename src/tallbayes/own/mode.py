@@ -56,7 +56,7 @@ class _Look:
 
     def __init__(self, model: Model, scale: Array | None = None) -> None:
         self._model, self._scale = model, scale  # of differences, once something is known
-        self._looked = False
+        self._looked, self._highest = False, -np.inf
 
     def __call__(self, u: Array) -> tuple[float, Derivatives]:
         """A step to where there is no posterior is too long, and no error, unless it is the first look."""
@@ -74,7 +74,8 @@ class _Look:
         if self._model.function.derivatives is None:
             scale = FIRST_STEP * np.maximum(1.0, np.abs(u)) if self._scale is None else self._scale
             here = differences(partial(_finite, self._model), u, scale)
-            self._scale = _step(here)
+            if here.value[0] > self._highest:  # steps that went too far know nothing of distances where the way goes on
+                self._scale, self._highest = _step(here), here.value[0]
         else:
             value, gradient, curvature = self._model.derivatives(u)
             slope, bend = prior_expansion(self._model, u)
