@@ -28,11 +28,12 @@ def deliver(result: Fit, out: Path | None, report: Path | None, as_json: bool) -
     checkpoint = None if result.origin is None else result.origin.checkpoint
     if code == INTERRUPTED and checkpoint is not None:
         tell(f"go on with: tallbayes resume {checkpoint}")
-    say(
-        f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})"
-        if out is not None
-        else "not saved; add --out fit.nc to keep the draws"
-    )
+    if out is not None:
+        say(f"saved to {out}; in Python: import tallbayes as tb; fit = tb.load({str(out)!r})")
+    elif checkpoint is not None:
+        say(f"kept in {checkpoint}; tallbayes resume {checkpoint} --out fit.nc saves the fit")
+    else:
+        say("not saved; add --out fit.nc to keep the draws")
     if report is not None:
         say(f"report: {report}")
     return code

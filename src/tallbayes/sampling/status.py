@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +37,11 @@ class Status(NamedTuple):
         working = f"process {self.running} works on it" if self.running else "nobody works on it"
         return [
             *((name, asked[name].strip("'")) for name in ("formula", "data", "method") if name in asked),
-            ("begun", str(self.facts.get("began", "unknown"))),
+            ("begun", _clock(datetime.fromisoformat(self.facts["began"]))),
             ("seed", str(self.facts.get("seed", "not yet drawn"))),
             ("so far", far if self.draws else begun),
             *([("seconds", spent)] if spent else []),
-            ("saved", "never" if self.saved is None else self.saved.isoformat(" ", "seconds")),
+            ("saved", "never" if self.saved is None else _clock(self.saved)),
             ("folder", in_words(self.size)),
             ("now", working),
         ]
@@ -57,10 +57,15 @@ def status(folder: str | os.PathLike[str]) -> Status:
     times = [path.stat().st_mtime for path in at.glob(f"*/{STATE}")]
     known = {} if draws is None else draws["facts"]
     warmup = sum(_warmed(at / name, state) for name, state in states.items())
-    saved = datetime.fromtimestamp(max(times)).astimezone() if times else None
+    saved = datetime.fromtimestamp(max(times), UTC) if times else None
     size = sum(path.stat().st_size for path in files)
     made = 0 if draws is None else int(draws["made"])
     return Status(asked, facts, worker(at), warmup, made, known.get("goal"), known.get("seconds", {}), saved, size)
+
+
+def _clock(time: datetime) -> str:
+    """As the clock on the wall shows it."""
+    return time.astimezone().isoformat(" ", "seconds")
 
 
 def _warmed(walk: Path, state: dict[str, Any]) -> int:
