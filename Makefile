@@ -8,7 +8,7 @@ INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --no
 # Modules that Python has compiled are kept, whatever the shell says: tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fast-tests test-targets test-long docs bench bench-peers lint clean
+.PHONY: demo test fast-tests test-targets test-long chaos docs bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
@@ -26,6 +26,10 @@ test-targets: $(VENV)/ready
 
 test-long: $(VENV)/ready
 	$(RUN)/python -m pytest -m long --numprocesses 2 --dist worksteal
+
+# Kills runs of all kernels at random times; each must end with the draws of the unbroken run. Half an hour at most.
+chaos: $(VENV)/ready
+	$(RUN)/python tests/chaos.py
 
 docs: $(VENV)/docs
 	$(RUN)/python -m pytest docs/results.py docs/rendering.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from on_disk import model_on_disk
 import tallbayes as tb
 from tallbayes.engines.engine import Local
 from tallbayes.sampling import journal, loop
+from tallbayes.sampling.scribe import Scribe
 
 ROWS = 600
 RNG = np.random.default_rng(1)
@@ -87,12 +89,20 @@ RUNS: dict[str, Run] = {
 FEW = {"draws": 40, "warmup": 60, "chains": 2, "seed": 1, "progress": False}
 
 
+def _at_once(scribe: Scribe, job: Callable[[], None]) -> Future[float]:
+    done = Future[float]()
+    done.set_result(scribe._do(job))
+    scribe._raise()
+    return done
+
+
 @contextmanager
 def often(seconds: float = 0.0) -> Iterator[None]:
-    """While it lasts, chains are advanced step by step, and after each a checkpoint is due."""
+    """While it lasts, chains are advanced step by step, and after each a checkpoint is due; they wait until it is."""
     with (
         patch.object(journal, "EVERY", seconds),
         patch.object(journal, "SHARE", 1e9),
+        patch.object(Scribe, "give", _at_once),
         patch.object(loop, "CALL_SECONDS", 0.0),  # so that how they are split does not hang on a clock
     ):
         yield

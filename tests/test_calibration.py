@@ -25,7 +25,9 @@ def ranks(fitted_sd: float, **options: object) -> np.ndarray:
         x = rng.standard_normal((2, 200))
         y = tb.Bernoulli().simulate(rng, theta[0] + theta[1:] @ x)
         data = {"a": x[0], "b": x[1], "y": y}
-        fit = tb.fit("y ~ a + b", data, prior=tb.Normal(0, fitted_sd), chains=1, seed=seed, progress=False, **options)
+        how = {key: value for key, value in options.items() if key != "more"}
+        fit = tb.fit("y ~ a + b", data, prior=tb.Normal(0, fitted_sd), chains=1, seed=seed, progress=False, **how)
+        fit = fit.more(**options["more"], progress=False) if "more" in options else fit
         draws = fit.draws[0, :: fit.draws.shape[1] // 99][:99]
         found.append((draws < theta).sum(0))
     return np.array(found)
@@ -44,6 +46,7 @@ METHODS = {
     "subsample": {"method": tb.TwoStage(tb.Subsample(100)), "draws": 1_980},
     "stopped": {"target_ess": 400},
     "until converged": {"method": tb.MH()},
+    "gone on": {"method": tb.MH(), "draws": 200, "more": {"target_ess": 150}},
 }
 
 

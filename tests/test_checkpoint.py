@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -106,7 +107,9 @@ def test_the_draws_differ_if_something_is_forgotten(forgotten, tmp_path, monkeyp
             monkeypatch.setattr(ThinnedKernel, "restored", unused)
         else:
             drawn = journal.Walk._draws
-            monkeypatch.setattr(journal.Walk, "_draws", lambda self, call, count: drawn(self, call, count - 1))
+            monkeypatch.setattr(
+                journal.Walk, "_draws", lambda self, call, count: drawn(self, call, count - (call == self._last))
+            )
         assert not same(killer.run(run), unbroken)
 
 
@@ -286,3 +289,21 @@ def test_status_tells_how_far_a_run_is(tmp_path, monkeypatch):
     found = status(at)
     assert (found.draws, found.goal, found.running) == (40, 40, "")
     assert found.asked["formula"].value == "y ~ x + z"
+
+
+def test_what_goes_wrong_while_a_file_is_written_is_raised_and_the_run_goes_on_later(tmp_path, monkeypatch):
+    at = tmp_path / "run.tb"
+    with often():
+        real, calls = journal._writing, iter(range(1_000))
+
+        def full(folder: Path, files: dict[str, Any]) -> Any:
+            if next(calls) == 30:
+                monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+            return real(folder, files)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "_writing", full)
+            with pytest.raises(OSError, match="the disk is full"):
+                THINNED(**FEW, checkpoint=at)
+        monkeypatch.undo()
+    assert same(tb.resume(at, data=DATA, progress=False), THINNED(**FEW))

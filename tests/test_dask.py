@@ -140,6 +140,13 @@ def test_a_function_of_the_users_goes_to_the_workers(client, folder):
         tb.Model(lambda theta, rows: {}["no such thing"], prior, start, folder, columns=["x", "y"], engine=client)
 
 
+def test_a_run_goes_on_with_workers_and_without(client, folder, reference, tmp_path):
+    begun = QUICK | {"draws": 40, "checkpoint": tmp_path / "run.tb"}
+    assert tb.fit("y ~ x + size", folder, engine=client, **begun).draws.shape[1] == 40
+    tb.resume(tmp_path / "run.tb", engine=None, draws=70, progress=False)
+    assert_same(tb.resume(tmp_path / "run.tb", engine=client, draws=100, progress=False), reference)
+
+
 @pytest.mark.long
 def test_three_workers(cluster, client, folder, reference):
     cluster.scale(3)

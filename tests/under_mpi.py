@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -25,11 +26,11 @@ KINDS = {
 }
 
 
-def fitted(folder, kind, engine=None):
+def fitted(folder, kind, engine=None, **more):
     formula, options = KINDS[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tb.fit(formula, folder, engine=engine, **QUICK | options)
+        return tb.fit(formula, folder, engine=engine, **QUICK | options | more)
 
 
 def fits(engine, folder, out):
@@ -38,6 +39,10 @@ def fits(engine, folder, out):
     first = found["regression"].stats
     assert first["rounds"] <= first["passes"] + 4, first  # files, what is in them, building; few rows are brought home
     np.savez(out, **{kind: one.draws for kind, one in found.items()})
+    with tempfile.TemporaryDirectory() as place:
+        fitted(folder, "regression", engine, draws=40, checkpoint=f"{place}/run.tb")
+        whole = fitted(folder, "regression", engine, checkpoint=f"{place}/run.tb")  # goes on
+    assert (whole.draws == found["regression"].draws).all()
     del found
     gc.collect()
     engine.call("listing", [(folder,)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,14 @@ def write(path: str | os.PathLike[str], value: Any) -> None:
     ...     read(f"{folder}/a")
     {'theta': array([1., 1.])}
     """
-    write_whole(path, parts(pack(value, functions=False)))
+    written(path, value)()
+
+
+def written(path: str | os.PathLike[str], value: Any) -> Callable[[], None]:
+    """What writes a value as it is now to a file, whenever it is called."""
+    message = pack(value, functions=False)
+    copied = Message(message.text, [np.array(array) for array in message.arrays])
+    return lambda: write_whole(path, parts(copied))
 
 
 def read(path: str | os.PathLike[str]) -> Any:

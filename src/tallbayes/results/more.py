@@ -32,7 +32,7 @@ class Origin:
     @classmethod
     def of(cls, door: str, given: Mapping[str, Any], checkpoint: str | None) -> Origin:
         """From the arguments of a door."""
-        return cls(door, {name: Argument.of(value) for name, value in given.items()}, given, checkpoint)
+        return cls(door, {name: Argument.of(name, value) for name, value in given.items()}, given, checkpoint)
 
 
 def go_on(fit: Fit, draws: int | None, target_ess: float | None, again: Mapping[str, Any], progress: bool) -> Fit:

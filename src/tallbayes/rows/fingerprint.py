@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families.compiled import compiled
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.protocol import Rows
@@ -39,17 +40,32 @@ class Fingerprint:
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
         others = (arrays.y, arrays.weights, arrays.offset, arrays.codes, *arrays.strata.values())
-        return tuple(_sums(column) for column in (*arrays.x, *others))
+        return tuple(_of_columns(arrays, columns) for columns in (arrays.x, *(one[None] for one in others)))
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> dict[str, int]:
         """See `Task`."""
         design = [str(number + 1) for number in range(rows.columns)]
         names = [*design, "outcome", "weights", "offset", "groups", *rows.strata]
-        return {name: zlib.crc32(sums.tobytes()) for name, sums in zip(names, parts, strict=True) if sums.size}
+        columns = [sums for part in parts for sums in part.T]
+        return {name: zlib.crc32(sums.tobytes()) for name, sums in zip(names, columns, strict=True) if sums.size}
 
 
-def _sums(column: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number for each block."""
-    bits = column.view(np.uint64) if column.dtype.itemsize == 8 else column.astype(np.int64).view(np.uint64)
-    starts = range(0, bits.size, LENGTH)
-    return np.array([(bits[at : at + LENGTH] * FACTORS[: bits.size - at]).sum() for at in starts], np.uint64)
+def _of_columns(arrays: Arrays, columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """A number for each block of each column; none of an absent one."""
+    if columns.size == 0:
+        return np.empty((0, len(columns)), np.uint64)
+    found = np.empty((arrays.blocks, len(columns)), np.uint64)
+    bits = (columns if columns.dtype.itemsize == 8 else columns.astype(np.int64)).view(np.uint64)
+    arrays.over_blocks(_add_up, bits, FACTORS, LENGTH, found)
+    return found
+
+
+@compiled()
+def _add_up(bits, factors, length, found, begin, end):
+    for block in range(begin, end):
+        start = block * length
+        for j in range(bits.shape[0]):
+            column, total = bits[j, start : start + length], np.uint64(0)
+            for i in range(column.size):
+                total += column[i] * factors[i]
+            found[block, j] = total

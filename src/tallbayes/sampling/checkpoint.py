@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,11 +31,13 @@ from tallbayes.models.model import Model
 from tallbayes.rows.fingerprint import Fingerprint
 from tallbayes.sampling.journal import STATE, Standing, Walk
 from tallbayes.sampling.past import CheckpointError, Forgetful, Past
+from tallbayes.sampling.scribe import Scribe
 
 FORMAT = 1
 ASKED, LOCK = "asked.json", "lock"
-VERSIONS = ("tallbayes", "numpy", "scipy", "numba")  # that the bits of draws may depend on
+LIBRARIES = ("tallbayes", "numpy", "scipy", "numba")  # whose versions the bits of draws may depend on
 MAY_CHANGE = ("draws", "target_ess", "data", "engine")  # between two processes of a run; data have fingerprints
+TALL = ("data", "weights", "offset")  # what may have an entry for each row
 SHOWN = 80  # characters of a value in a message
 
 
@@ -46,8 +49,10 @@ class Argument(NamedTuple):
     check: int  # of its content; 0 if nobody knows how to compare it
 
     @classmethod
-    def of(cls, value: Any) -> Argument:
+    def of(cls, name: str, value: Any) -> Argument:
         """A file has all that is text: no arrays, which may be as long as the data, and nobody's functions."""
+        if name in TALL and not isinstance(value, str | os.PathLike | None):
+            return cls(type(value).__name__, None, 0)  # the rows that are made of it have fingerprints
         shown = " ".join(repr(value).split())
         shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
         try:
@@ -70,6 +75,8 @@ class Checkpoint:
     folder: Path
     asked: dict[str, Argument]
     facts: dict[str, Any] = field(default_factory=dict)  # what was found of the data, and where chains start
+    scribe: Scribe = field(default_factory=Scribe)
+    _saved: bytes = b""
 
     def pinned(self, name: str, given: Any, make: Callable[[], Any]) -> Any:
         """See `Past`."""
@@ -105,7 +112,7 @@ class Checkpoint:
 
     def walk(self, name: str) -> Walk:
         """See `Past`."""
-        return Walk(self.folder / name)
+        return Walk(self.folder / name, self.scribe)
 
     def _know(self, name: str, found: Any, what: str) -> None:
         known = self.facts.setdefault(name, found)
@@ -116,14 +123,14 @@ class Checkpoint:
     def _save(self) -> None:
         content = {
             "format": FORMAT,
-            "versions": {name: version(name) for name in VERSIONS},
+            "versions": _versions(),
             "asked": {name: argument._asdict() for name, argument in self.asked.items()},
             "facts": self.facts,
         }
         whole = json.dumps(content | {"check": packed.checksum(content)}, indent=1).encode()
-        at = self.folder / ASKED
-        if not at.exists() or at.read_bytes() != whole:
-            write_whole(at, whole)
+        if whole != self._saved:
+            self.scribe.give(partial(write_whole, self.folder / ASKED, whole))
+            self._saved = whole
 
 
 def _differences(known: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
@@ -157,25 +164,27 @@ def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator
     """
     at = Path(folder)
     check_folder(at)
-    given = {name: Argument.of(value) for name, value in asked.items()}
+    given = {name: Argument.of(name, value) for name, value in asked.items()}
     at.mkdir(exist_ok=True)
     there = [name for name in os.listdir(at) if name != LOCK and not name.startswith(".")]
     if there and ASKED not in there:
         raise CheckpointError(f"'{at}' is no checkpoint, but a folder with other files; choose another name")
     with _locked(at):
-        fresh = not (at / ASKED).exists()
+        fresh, found = not (at / ASKED).exists(), Checkpoint(at, given)
         try:
             if fresh:
-                found = Checkpoint(at, given)
                 found.facts["began"] = datetime.now(UTC).isoformat(timespec="seconds")
             else:
-                known, facts = read(at)
+                known, found.facts = read(at)
                 _compare(at, known, given)
-                found = Checkpoint(at, given | {"data": known["data"]} if "data" in known else given, facts)
+                found.asked |= {"data": known["data"]} if "data" in known else {}
                 for left in at.rglob(".*.partial"):  # by a process that was killed
                     left.unlink(missing_ok=True)
             found._save()
-            yield found
+            try:
+                yield found
+            finally:
+                found.scribe.close()
         except BaseException:
             if fresh and not any(at.glob(f"*/{STATE}")):
                 shutil.rmtree(at, ignore_errors=True)
@@ -198,7 +207,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
         facts = dict(content["facts"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"'{at / ASKED}' is damaged, so the run cannot go on ({error})") from error
-    own = {name: version(name) for name in VERSIONS}
+    own = _versions()
     if form != FORMAT or versions != own:
         others = [f"{name} {versions.get(name)} (here: {own[name]})" for name in own if versions.get(name) != own[name]]
         raise CheckpointError(
@@ -206,6 +215,11 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
             "otherwise here: go on with the versions that began it"
         )
     return asked, facts
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
 
 
 def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) -> dict[str, Any]:

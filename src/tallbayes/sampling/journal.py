@@ -13,7 +13,7 @@ A run consists of walks: the warm-up, of each shard by itself, and the draws. A 
 is as if it were not there. So whenever a process ends, the folder is that of some moment before.
 
 Nothing of a run depends on a clock, but when the folder is written does: about once a second, and less often where that
-would take more than a hundredth of the time.
+would take more than a hundredth of the time. Chains go on meanwhile (`scribe.py`).
 
 A run that goes on makes the same calls again. Calls that have ended return at once what they returned the first time,
 with the generators as they were then: so warm-up finds the same kernel, whatever it does between the calls. Of a state
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from tallbayes.engines import packed
 from tallbayes.engines.wire import pack
 from tallbayes.sampling.kernel import Draws, Kernel, Streams
+from tallbayes.sampling.scribe import Scribe
 
 EVERY = 1.0  # seconds between two states that are written, at least
 SHARE = 0.01  # of the time that writing may take
@@ -80,6 +82,7 @@ class Walk:
     """The journal of one walk; without a folder it remembers nothing, but where the walk stood if that is given."""
 
     folder: Path | None = None
+    scribe: Scribe | None = None  # who writes
     standing: Standing | None = None  # after the last of its calls, if it goes on
     _call: int = -1  # the present one
     _last: int = 0  # the last one that has begun before, if it goes on
@@ -87,6 +90,7 @@ class Walk:
     _segments: int = 0
     _ended: list[_Ended] = field(default_factory=list)
     _cost: float = 0.0  # seconds that writing takes, if that is known
+    _writing: Future[float] | None = None
     _since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -139,6 +143,10 @@ class Walk:
             self._write(stored, draws, made, streams, facts())
 
     def _due(self) -> bool:
+        if self._writing is not None:
+            if not self._writing.done():
+                return False
+            self._cost, self._writing = self._writing.result(), None
         return time.monotonic() - self._since >= max(EVERY, self._cost / SHARE)
 
     def write(self, kernel: Kernel, state: Any, draws: Draws, streams: Streams, facts: dict[str, Any]) -> None:
@@ -148,28 +156,41 @@ class Walk:
 
     def _write(self, state: Any, draws: Draws, made: int, streams: Streams, facts: dict[str, Any]) -> None:
         assert self.folder is not None
-        began = time.monotonic()
-        self.folder.mkdir(exist_ok=True)
+        assert self.scribe is not None
+        files: dict[str, Any] = {}  # in the order in which they are written
         for ended in self._ended:
-            segments = self._add(ended.number, ended.segments, ended.draws, ended.written, len(ended.draws.theta))
-            kept = {"segments": segments, "made": len(ended.draws.theta), "state": ended.state}
-            packed.write(self.folder / f"{ended.number:03}", kept | {"streams": ended.streams})
+            total = len(ended.draws.theta)
+            segments = _add(files, ended.number, ended.segments, ended.draws, ended.written, total)
+            files[f"{ended.number:03}"] = {
+                "segments": segments, "made": total, "state": ended.state, "streams": ended.streams,
+            }  # fmt: skip
         self._ended.clear()
-        self._segments = self._add(self._call, self._segments, draws, self._written, made)
+        self._segments = _add(files, self._call, self._segments, draws, self._written, made)
         self._written = made
         kept = {"call": self._call, "segments": self._segments, "made": made, "facts": facts}
-        packed.write(self.folder / STATE, kept | {"state": state, "streams": streams})
+        files[STATE] = kept | {"state": state, "streams": streams}
+        self._writing = self.scribe.give(_writing(self.folder, files))
         self._since = time.monotonic()
-        self._cost = self._since - began
 
-    def _add(self, call: int, segments: int, draws: Draws, written: int, made: int) -> int:
-        """Write draws that are not written yet, if there are any; returns how many segments there are then."""
-        assert self.folder is not None
-        if made == written and segments:
-            return segments
-        new = _mapped(draws, lambda part: part[written:made])
-        packed.write(self.folder / _segment(call, segments), new)
-        return segments + 1
+
+def _writing(folder: Path, files: dict[str, Any]) -> Callable[[], None]:
+    """What writes these files as they are now, whenever it is called."""
+    jobs = [packed.written(folder / name, value) for name, value in files.items()]
+
+    def write() -> None:
+        folder.mkdir(exist_ok=True)
+        for job in jobs:
+            job()
+
+    return write
+
+
+def _add(files: dict[str, Any], call: int, segments: int, draws: Draws, written: int, made: int) -> int:
+    """Add draws that are not written yet, if there are any, as a file; returns how many segments there are then."""
+    if made == written and segments:
+        return segments
+    files[_segment(call, segments)] = _mapped(draws, lambda part: part[written:made])
+    return segments + 1
 
 
 def _segment(call: int, number: int) -> str:

@@ -309,7 +309,7 @@ def advance(terms, target, moves, pool, chain, places, buffer, first, second, do
                 record.stage = THIN
         if record.stage == THIN:
             while record.events > 0:
-                if record.used == pool.y.size:
+                if record.used >= pool.y.size:
                     return NEEDS_ROWS, done
                 k = record.used
                 h, new_h = 0.0, 0.0
