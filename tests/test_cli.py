@@ -20,7 +20,7 @@ from command import run
 from tallbayes import paper
 from tallbayes.cli import choices, main
 from tallbayes.cli.output import BAD_DATA
-from tallbayes.data import datasets, missing
+from tallbayes.data import datasets, missing, texts
 from tallbayes.data.frames import read
 from tallbayes.families import Bernoulli, Binomial, Poisson, resolve
 from tallbayes.groups.scale import HalfCauchy, HalfNormal, InverseSquare
@@ -157,6 +157,7 @@ def test_choices_are_those_of_the_library():
         assert getattr(choices, name) == getattr(methods, name)
     assert choices.PROPOSALS == setup.PROPOSALS
     assert missing.CHOICES == collinear.CHOICES == tuple(choices.REFUSE_OR_DROP.choices)
+    assert choices.DECIMALS == texts.DECIMALS
     assert choices.LOAN_ROWS == datasets.LOAN_ROWS
     assert tuple(paper.EXPERIMENTS) == choices.EXPERIMENTS
 
@@ -217,8 +218,8 @@ def test_options_reach_the_front_door(calls):
     given = "--method consensus --inner two-stage --shards 5 --sharding stratified --combine gaussian --workers 2"
     given += " --proposal mixture --subchain 0 --draws 5 --target-ess 99.5 --chains 3 --warmup 0"
     given += " --seed 0 --weights times --offset exposure --family bernoulli --quiet"
-    given += " --outcome 2 --missing drop --collinear drop --memory 2GB --cache designs --engine tcp://a:1"
-    given += " --checkpoint run.tb"
+    given += " --outcome 2 --missing drop --decimal , --na-values ? --na-values -9 --collinear drop"
+    given += " --memory 2GB --cache designs --engine tcp://a:1 --checkpoint run.tb"
     assert run("fit", "loans/*.csv", "y ~ x", *given.split(), "--surrogate", "taylor(7)").exit_code == 0
     assert calls == [
         {
@@ -237,6 +238,8 @@ def test_options_reach_the_front_door(calls):
             "offset": "exposure",
             "outcome": "2",
             "missing": "drop",
+            "decimal": ",",
+            "na_values": ("?", "-9"),
             "collinear": "drop",
             "memory": "2GB",
             "cache": "designs",

@@ -11,7 +11,8 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data import pieces, sample
-from tallbayes.data.formula import MAX_LEVELS, Formula
+from tallbayes.data.formula import Formula
+from tallbayes.data.kinds import MAX_LEVELS
 from tallbayes.data.pieces import Source
 from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tallbayes import families
 from tallbayes.data import spline_term
 from tallbayes.data.progress import showing
+from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
 from tallbayes.engines.dask_frames import is_dask_frame
 from tallbayes.engines.opening import on_engine
@@ -59,6 +60,8 @@ def fit(
     offset: str | ArrayLike | None = None,
     outcome: Any = None,
     missing: str = "refuse",
+    decimal: str = ".",
+    na_values: Any = (),
     collinear: str = "refuse",
     memory: int | str | None = None,
     cache: str | os.PathLike[str] | None = None,
@@ -106,6 +109,10 @@ def fit(
     outcome: the value of the outcome's column that counts as 1, where that holds something else than 0 and 1. Of two
         levels of text it is the obvious one ("yes", "true", ...) unless given, else the second; the fit says which.
     missing: "refuse" rows with missing values, or "drop" them; the fit says how many.
+    decimal: the decimal sign of numbers in CSV files and in columns of text, "." or ",".
+    na_values: texts that mark missing values, such as "?", or ["?", "-999"]; with these or `decimal`, columns of text
+        that are all numbers otherwise become numbers, unless they are groups or categories as in C(x). A fit remembers
+        both, and reads new data for predictions in the same way.
     collinear: "refuse" columns of the design that are linear combinations of those before them, or "drop" them; the fit
         says which.
     memory: how much the rows may take, such as "2GB"; half of what is free, unless given. Rows that need more go to
@@ -136,7 +143,8 @@ def fit(
         "formula": formula, "data": data, "family": family, "prior": prior, "method": named(method),
         "group_prior": group_prior, "draws": draws, "target_ess": target_ess, "chains": chains, "warmup": warmup,
         "seed": seed, "weights": weights, "offset": offset, "outcome": outcome, "missing": missing,
-        "collinear": collinear, "memory": memory, "cache": cache, "engine": engine, "progress": progress,
+        "decimal": decimal, "na_values": na_values, "collinear": collinear,
+        "memory": memory, "cache": cache, "engine": engine, "progress": progress,
     }  # fmt: skip
     return _fitted(given, None if checkpoint is None else os.fspath(checkpoint))
 
@@ -193,7 +201,8 @@ def _answered(given: dict[str, Any], request: Request, past: Past) -> Fit:
     """Read the data, make the model, and sample."""
     formula, data, family, prior, method = (given[one] for one in ("formula", "data", "family", "prior", "method"))
     weights, offset, group_prior, engine = (given[one] for one in ("weights", "offset", "group_prior", "engine"))
-    options = {one: given[one] for one in ("weights", "offset", "outcome", "missing", "collinear", "memory", "cache")}
+    how = {one: given[one] for one in ("outcome", "missing", "decimal", "na_values", "memory")}
+    options = how | {one: given[one] for one in ("weights", "offset", "collinear", "cache")}
     phases, progress = Phases(), request.progress
     if (spline := spline_term.cut(formula)) is not None:
         from tallbayes.splines.model import MARS  # here, since few need them
@@ -201,10 +210,9 @@ def _answered(given: dict[str, Any], request: Request, past: Past) -> Fit:
         refused = {one: given[one] for one in ("prior", "group_prior", "weights", "offset", "cache", "engine")}
         _refuse_for_splines(families.resolve(family), refused, data)
         with showing(progress):
-            how = {one: given[one] for one in ("outcome", "missing", "memory")} | spline.options
-            return answer(MARS(spline.text, data, **how), method, request, past)
+            return answer(MARS(spline.text, data, **how, **spline.options), method, request, past)
     options["strata"] = method.columns
-    with on_engine(engine, data) as rows:
+    with on_engine(engine, data, Texts.of(given["decimal"], given["na_values"])) as rows:
         with showing(progress):
             with phases("design"):
                 parsed, rows = parse_for(formula, rows, family, weights, offset)

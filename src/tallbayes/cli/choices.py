@@ -21,6 +21,7 @@ SHARDINGS = ("random", "stratified", "groups")
 COMBINERS = ("average", "gaussian")
 PROPOSALS = ("one-at-a-time", "random-walk", "independence", "mixture")
 LOAN_ROWS = 2_297_813
+DECIMALS = (".", ",")
 REFUSE_OR_DROP = click.Choice(("refuse", "drop"))
 EXPERIMENTS = ("bank", "loans", "hierarchical", "mars")
 

@@ -10,6 +10,7 @@ import click
 
 from tallbayes.cli.choices import (
     COMBINERS,
+    DECIMALS,
     FORCE,
     INNER,
     METHODS,
@@ -25,10 +26,12 @@ from tallbayes.cli.headings import WithHeadings
 from tallbayes.cli.output import check_page, refuse
 from tallbayes.cli.texts import (
     COLLINEAR_HELP,
+    DECIMAL_HELP,
     ESTIMATORS,
     FAMILY_HELP,
     GROUP_PRIOR_HELP,
     MISSING_HELP,
+    NA_VALUES_HELP,
     OUTCOME_HELP,
     PRIOR_HELP,
     SURROGATES,
@@ -46,7 +49,8 @@ METHOD_OPTIONS = (
     "surrogate", "proposal", "subchain", "shards", "inner", "sharding", "combine", "workers", "estimator",
 )  # fmt: skip
 MODEL_OPTIONS = (
-    "family", "splines", "outcome", "missing", "collinear", "prior", "group_prior", "weights", "offset",
+    "family", "splines", "outcome", "missing", "decimal", "na_values", "collinear", "prior", "group_prior",
+    "weights", "offset",
 )  # fmt: skip
 HEADINGS = {  # options that are not here come before them
     "Model options": MODEL_OPTIONS,
@@ -75,6 +79,8 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--splines", is_flag=True, help=SPLINES_HELP)
 @click.option("--outcome", metavar="VALUE", help=OUTCOME_HELP)
 @click.option("--missing", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=MISSING_HELP)
+@click.option("--decimal", type=click.Choice(DECIMALS), default=".", show_default=True, help=DECIMAL_HELP)
+@click.option("--na-values", multiple=True, metavar="TEXT", help=NA_VALUES_HELP)
 @click.option("--collinear", type=REFUSE_OR_DROP, default="refuse", show_default=True, help=COLLINEAR_HELP)
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
 @click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
@@ -130,6 +136,7 @@ def fit_command(
       tallbayes fit loans.csv "foreclosed ~ fico" --method consensus --shards 8 --inner mh
       tallbayes fit claims.csv "claims ~ age" --family "poisson(years)" --prior "student_t(4, 0, 2.5)"
       tallbayes fit bank.csv "y ~ ." --outcome yes --missing drop --collinear drop
+      tallbayes fit prices.csv "sold ~ price" --decimal , --na-values "?" --na-values -999 --missing drop
       tallbayes fit bank.csv "y ~ s(age, duration, month)" --outcome yes --report splines.html
       tallbayes fit loans.csv "foreclosed ~ fico" --method mh --checkpoint run.tb --out fit.nc
       zcat loans.csv.gz | tallbayes fit - "foreclosed ~ fico"

@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
 
-OPTION = re.compile(r"""\b(missing|collinear|outcome)=(?:"([^"]+)"|'([^']+)'|([\w.+-]+))""")
+OPTION = re.compile(r"""\b(missing|collinear|outcome|decimal|na_values)=(?:"([^"]*)"|'([^']*)'|([\w.+-]+))""")
 BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 
 
@@ -30,8 +30,14 @@ def as_typed(message: str) -> str:
 
     >>> as_typed('leave such rows out with missing="drop"; say outcome=2')
     'leave such rows out with --missing drop; say --outcome 2'
+    >>> as_typed('say na_values="?"')
+    "say --na-values '?'"
     """
-    return OPTION.sub(lambda found: f"--{found[1]} {shlex.quote(found[2] or found[3] or found[4])}", message)
+
+    def typed(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')} {shlex.quote(found[2] or found[3] or found[4] or '')}"
+
+    return OPTION.sub(typed, message)
 
 
 def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:

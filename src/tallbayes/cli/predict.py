@@ -55,11 +55,11 @@ def predict_command(
         check_table(out)
     refuse(force, {"--out": out}, fit, data)
 
-    from tallbayes.data.sources import open_source
     from tallbayes.families.gaussian import Gaussian
     from tallbayes.results.file import load
 
-    loaded, source = load(fit), open_source(data)
+    loaded = load(fit)
+    source = loaded._opened(data)
     if noise:
         if loaded.family != Gaussian():
             raise click.UsageError("--noise is for fits with family 'gaussian'")

@@ -32,6 +32,8 @@ one, on the scale of the data; the latter may be repeated.  [default: wide, in t
 OUTCOME_HELP = """The value of the outcome that counts as 1, if it is not 0 and 1 already.  [default: of two levels of
 text the obvious one, such as yes, else the second]"""
 MISSING_HELP = "What to do about rows with missing values."
+DECIMAL_HELP = "The decimal sign of numbers in CSV files and in columns of text."
+NA_VALUES_HELP = "A text that marks missing values, such as '?'; may be repeated."
 COLLINEAR_HELP = "What to do about columns of the design that are linear combinations of those before them."
 GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
 GROUP_PRIOR_HELP = f"Prior of the sd of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"

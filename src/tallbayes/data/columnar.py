@@ -7,7 +7,7 @@ as polars writes them, is mapped: it takes no memory that the system could not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tallbayes.data.formats import Contents, File, after, plainly
@@ -21,18 +21,18 @@ def open_parquet(file: File) -> Contents:
     """The columns of a Parquet file, as its footer has them."""
     import pyarrow.parquet as pq
 
-    with plainly(f"{file.name} is not a Parquet file"), file.open() as stream:
+    with plainly(f"{file.name} is not a Parquet file, or is damaged"), file.open() as stream:
         found = pq.ParquetFile(stream)
         schema, rows = found.schema_arrow, found.metadata.num_rows
 
     def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         with plainly(f"cannot read {file.name}"), file.open() as stream:
-            parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
-            group, groups = 0, parquet.metadata.num_row_groups
+            parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False, page_checksum_verification=True)
+            first, group, groups = skip, 0, parquet.metadata.num_row_groups
             while group < groups - 1 and skip >= (rows := parquet.metadata.row_group(group).num_rows):
                 group, skip = group + 1, skip - rows
             found = parquet.iter_batches(BATCH, row_groups=range(group, groups), columns=list(wanted))
-            yield from (batch.select(wanted) for batch in after(found, skip))
+            yield from after(_whole(found, wanted, file.name, first - skip), skip)
 
     return contents_of(schema, rows, batches)
 
@@ -51,7 +51,7 @@ def open_arrow(file: File) -> Contents:
         opener = pa.ipc.open_file if first == b"ARROW1" else pa.ipc.open_stream
         return opener(stream, options=pa.ipc.IpcReadOptions(included_fields=fields))
 
-    with plainly(f"{file.name} is not an Arrow or Feather file"), (file.map or file.open)() as stream:
+    with plainly(f"{file.name} is not an Arrow or Feather file, or is damaged"), (file.map or file.open)() as stream:
         found = reader(stream)
         schema, rows, long = found.schema, None, False
         if file.map and isinstance(found, pa.ipc.RecordBatchFileReader):  # without a map, to count would be to read all
@@ -67,16 +67,33 @@ def open_arrow(file: File) -> Contents:
             fields = sorted(schema.names.index(name) for name in wanted)
             opened = reader(stream, None if mapped else fields)  # of a mapped file Arrow would copy the chosen ones
             if isinstance(opened, pa.ipc.RecordBatchStreamReader):
-                yield from (batch.select(wanted) for batch in opened)
+                yield from _whole(opened, wanted, file.name)
                 return
-            for number in range(opened.num_record_batches):
-                batch = opened.get_batch(number).select(wanted)
+            found = (opened.get_batch(number) for number in range(opened.num_record_batches))
+            for batch in _whole(found, wanted, file.name):
                 if mapped:
                     yield from (_copied(batch.slice(first, BATCH)) for first in range(0, batch.num_rows, BATCH))
                 else:
                     yield batch
 
     return contents_of(schema, rows, batches)
+
+
+def _whole(batches: Iterable[Any], wanted: Sequence[str], name: str, row: int = 0) -> Iterator[Any]:
+    """Some columns of record batches, the first of which begins at a row; ValueError if what they hold is damaged.
+
+    Arrow reads text by lengths that stand in the file, and where these are wrong would read from anywhere.
+    """
+    found = iter(batches)
+    while True:
+        with plainly(f"cannot read {name}, which is damaged or incomplete after row {row}" if row else f"cannot read {name}, which is damaged or incomplete"):
+            batch = next(found, None)
+            if batch is None:
+                return
+            batch = batch.select(wanted)
+            batch.validate(full=True)
+        yield batch
+        row += batch.num_rows
 
 
 def _copied(batch: Any) -> Any:

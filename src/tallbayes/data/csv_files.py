@@ -118,6 +118,7 @@ class _Reader:
         """How Arrow reads the file; only if not in parallel do its messages tell the row."""
         import pyarrow.csv
 
+        texts, missing = self.file.texts, pyarrow.csv.ConvertOptions().null_values
         return {
             "read_options": pyarrow.csv.ReadOptions(block_size=self.block, use_threads=parallel),
             "parse_options": pyarrow.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
@@ -125,6 +126,8 @@ class _Reader:
                 column_types={name: types[name] for name in wanted if name in types},
                 include_columns=list(wanted),
                 strings_can_be_null=True,
+                null_values=[*missing, *texts.na_values],
+                decimal_point=texts.decimal,
             ),
         }
 

@@ -12,6 +12,7 @@ from tallbayes.data.formats import Contents, File
 from tallbayes.data.paths import STANDARD_INPUT, files_of
 from tallbayes.data.pieces import Source
 from tallbayes.data.stack import Part, stack, with_keys
+from tallbayes.data.texts import USUAL, Texts
 
 OPENERS = {"Parquet": open_parquet, "Arrow": open_arrow}
 
@@ -27,14 +28,14 @@ def open_file(file: File, known: Mapping[str, Any] = MappingProxyType({})) -> Co
     return open_csv(file, known) if file.kind == "CSV" else OPENERS[file.kind](file)
 
 
-def open_path(path: str) -> Source:
+def open_path(path: str, texts: Texts = USUAL) -> Source:
     """All files that a path means, one below the other in the order of their names.
 
     >>> open_path("nothing.csv")
     Traceback (most recent call last):
     FileNotFoundError: no such file: 'nothing.csv'
     """
-    files = files_of(path)
+    files = files_of(path, texts)
     keys = keys_of(files)
     parts = [Part(file, file.stamp(), with_keys(open_file(file), own)) for file, own in zip(files, keys, strict=True)]
     return stack(parts, path, held=path == STANDARD_INPUT)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from tallbayes.data.texts import USUAL, Texts
+
 ENDINGS = {
     "CSV": (".csv", ".tsv", ".txt"),
     "Parquet": (".parquet", ".pq"),
@@ -35,6 +37,7 @@ class File(NamedTuple):
     keys: Mapping[str, str | None] = {}  # what the folders that it lies in say of all its rows
     stamp: Callable[[], list[Any] | None] = lambda: None  # its place, size and time of change, where they are known
     map: Callable[[], Any] | None = None  # its bytes without a copy of them in memory, where that can be
+    texts: Texts = USUAL  # how a CSV file writes numbers and missing values
 
 
 class Contents(NamedTuple):

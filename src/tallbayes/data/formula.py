@@ -19,15 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import group_term, wildcard
+from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.design import materialise, one_column, refuse_unseen, require_finite
 from tallbayes.data.frames import check, read
 from tallbayes.data.kinds import Levels
+from tallbayes.data.nearly import declared, first_odd, remedy
 from tallbayes.data.parsed import Parsed, parse
 from tallbayes.data.tally import Where, row
+from tallbayes.data.texts import USUAL, Texts
 
 FORMAT_VERSION = 2
 READABLE = (1, 2)  # format 1 knew no events, offsets and columns left out
-MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text, or a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,7 @@ class Formula:
     event: Any = None  # what of the outcome's column counts as 1; None where it holds numbers as they are
     offset_transforms: dict[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # columns that the terms give besides `coefficients`
+    texts: Texts = USUAL  # how the data wrote numbers and missing values; new rows are read in the same way
 
     @property
     def text(self) -> str:
@@ -76,6 +79,12 @@ class Formula:
         'bank'
         """
         return self.parsed.group
+
+    @property
+    def clean(self) -> Cleaning:
+        """How columns of new rows become numbers, text or dates."""
+        named = {*self.levels, *([self.group] if self.group else []), *declared([self.parsed.right])}
+        return Cleaning(self.texts, self.parsed.dates, frozenset(named))
 
     @staticmethod
     def parse(text: str) -> Parsed:
@@ -139,14 +148,18 @@ class Formula:
         """
         import pandas as pd
 
-        frame = check(read(data, self.parsed.predictors, self.parsed.dates))
+        frame = check(read(data, self.parsed.predictors, self.clean))
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
                 refuse_unseen(f"column {name!r}", column, known, where)
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category":
-                raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned")
+                odd = first_odd(column.array, where) if column.cat.categories.inferred_type == "string" else None
+                told = "" if odd is None else f": it is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
+                if odd is None and self.texts.decimal != ".":
+                    told = f", which had decimal={self.texts.decimal!r}; make it numbers first"
+                raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned{told}")
         refuse = partial(refuse_unseen, where=where)
         design = materialise(self.parsed.right, frame, self.transforms, self.categories, refuse)
         kept = [place for place, name in enumerate(design.names) if name not in self.left_out]
@@ -166,7 +179,7 @@ class Formula:
         """
         if self.parsed.offset is None:
             return np.array(0.0)
-        frame = check(read(data, self.parsed.offset.columns, self.parsed.dates))
+        frame = check(read(data, self.parsed.offset.columns, self.clean))
         design = one_column("offset", self.parsed.offset.text, self.parsed.offset.side, frame, self.offset_transforms)
         require_finite(design.array, design.names, where)
         values: NDArray[np.float64] = design.array[0]
@@ -181,7 +194,7 @@ class Formula:
         """
         if self.group is None:
             raise ValueError(f"the formula {self.text!r} has no group term such as (1 | g)")
-        frame = check(read(data, [self.group]))
+        frame = check(read(data, [self.group], self.clean))
         return group_term.match_levels(self.group, frame[self.group], self.group_levels)
 
     def to_json(self) -> str:
@@ -203,6 +216,7 @@ class Formula:
                 "event": self.event,
                 "offset_transforms": _pack(self.offset_transforms),
                 "left_out": self.left_out,
+                "texts": self.texts,
             }
         )
 
@@ -228,6 +242,7 @@ class Formula:
             saved.get("event"),
             _unpack(saved.get("offset_transforms", {"dict": []})),
             tuple(saved.get("left_out", ())),
+            Texts.of(*saved.get("texts", USUAL)),
         )
 
 

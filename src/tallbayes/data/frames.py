@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tallbayes.data.columns import clean, holds_dates, is_text, with_sorted_levels
+from tallbayes.data.cleaning import USUALLY, Cleaning
+from tallbayes.data.columns import holds_dates, is_text, with_sorted_levels
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
 from tallbayes.data.sources import open_source
@@ -46,12 +47,12 @@ def names_and_dates(data: Any) -> Known:
     return Known(kept, names, {name for name, values in columns.items() if holds_dates(values)})
 
 
-def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.DataFrame:
+def read(data: Any, columns: Sequence[str], clean: Cleaning = USUALLY) -> pd.DataFrame:
     """Load only `columns`, in that order, with rows numbered from zero.
 
     Booleans become 0 and 1. Text becomes categorical with sorted levels; an ordered categorical keeps its
-    order; levels without a row are dropped. Dates are refused in all columns but `dates`, which must hold some, and
-    lose their time zone: they are what its clock shows. Complex numbers and mixed content are refused.
+    order; levels without a row are dropped. Dates are refused in all columns but `clean.dates`, which must hold some,
+    and lose their time zone: they are what its clock shows. Complex numbers and mixed content are refused.
 
     >>> frame = read({"y": [True, False], "bank": ["b", "a"], "unused": [1, 2]}, ["y", "bank"])
     >>> frame["y"].tolist(), frame["bank"].cat.categories.tolist()
@@ -59,7 +60,7 @@ def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.Dat
     """
     import pandas as pd
 
-    source = open_source(data)
+    source = open_source(data, clean.texts)
     names = source.names
     if not names:
         raise ValueError("the data has no columns")
@@ -69,7 +70,7 @@ def read(data: Any, columns: Sequence[str], dates: Sequence[str] = ()) -> pd.Dat
     rows = len(next(iter(loaded.values())))
     if rows == 0:
         raise ValueError("the data has no rows")
-    cleaned = {name: clean(name, loaded[name], name in dates) for name in wanted}
+    cleaned = {name: clean(name, loaded[name]) for name in wanted}
     settled = {name: with_sorted_levels(values) if is_text(values) else values for name, values in cleaned.items()}
     return pd.DataFrame(settled, index=range(rows), copy=False)
 

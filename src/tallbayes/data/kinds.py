@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.columns import is_text
+from tallbayes.data.nearly import Odd, first_odd, nearly, refusal, remedy
 from tallbayes.data.tally import Where
 
 AT_ONCE = 1 << 16  # values that are worth joining with those seen before
+MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text, or a group
 
 WORDS = {"f": "numbers", "i": "numbers", "M": "dates"}
 
@@ -167,6 +169,9 @@ def _in_one_order(name: str, first: list[Any], second: list[Any]) -> list[Any]:
 class Column:
     """What one column holds, learned piece by piece; `distinct` gathers the different values of numbers.
 
+    With a `hint`, it is watched: text that is nearly numbers can be refused, and the hint is what else can be done
+    about it. Of numbers as text, no more than enough are kept.
+
     >>> from tallbayes.data.tally import row
     >>> column = Column("x")
     >>> column.add(np.array([1, 2]), None, row)
@@ -175,8 +180,10 @@ class Column:
     Kind(levels=None, whole=False)
     """
 
-    def __init__(self, name: str, distinct: Distinct | None = None) -> None:
-        self.name, self.distinct, self.text = name, distinct, Text(name)
+    def __init__(self, name: str, distinct: Distinct | None = None, hint: str | None = None) -> None:
+        self.name, self.distinct, self.text, self.hint = name, distinct, Text(name), hint
+        self.odd: Odd | None = None  # the first text that is no number, if it is watched
+        self._looked = False  # for one
         self._word, self._since = "", ""  # what it holds, and the first row that tells
         self._whole = True
 
@@ -188,24 +195,36 @@ class Column:
             values = values[kept]
         if len(values) == 0 or _nothing(values):
             return
+        if kept is not None:
+            where = _among(where, kept)
         word = "text" if is_text(values) else WORDS[values.dtype.kind]
+        if word == "text" and values.categories.inferred_type == "string":
+            _refuse_nul(self.name, values, where)
+            if self.hint is not None and self.odd is None and not values.ordered:
+                self.odd, self._looked = first_odd(values, where), True
         self._must_be(word, where(0))
         if word == "text":
-            self.text.add(values)
+            if not (self._all_numbers and self.text.count() > MAX_LEVELS):
+                self.text.add(values)
         elif self.distinct is not None:
             self.distinct.add(values)
 
     def _must_be(self, word: str, since: str) -> None:
         if self._word and word != self._word:
+            self.refuse_nearly()
+            told = ""
+            if self.odd is not None and word == "text":
+                told = f": it is {self.odd.value!r} at {self.odd.where}; {remedy(self.odd.value)}"
             raise ValueError(
                 f"column {self.name!r} holds {word} from {since} on, but {self._word} before; make it all "
-                f"{self._word} or all {word}"
+                f"{self._word} or all {word}{told}"
             )
         self._word, self._since = word, self._since or since
 
     def then(self, later: Column) -> None:
         """See what was seen in later rows."""
         self._whole &= later._whole
+        self.odd, self._looked = self.odd or later.odd, self._looked or later._looked
         if later._word:
             self._must_be(later._word, later._since)
             self.text.then(later.text)
@@ -216,15 +235,44 @@ class Column:
         """What it holds in all pieces."""
         return Kind(self.text.levels() if self._word == "text" else None, self._whole and self._word == "numbers")
 
-    def refuse_many(self, most: int, where: str = "") -> None:
-        """Raise ValueError if there are more levels than a term can have."""
-        if self._word == "text" and self.text.count() > most:
+    @property
+    def _all_numbers(self) -> bool:
+        """Whether it is watched, and text that is all numbers so far."""
+        return self._looked and self.odd is None
+
+    def refuse_nearly(self) -> None:
+        """Raise ValueError if it is text that is nearly numbers, and is watched."""
+        if self._looked and not self.text.ordered:
+            levels = self.text.levels().values
+            if nearly(levels):
+                raise ValueError(refusal(self.name, levels, self.odd, self.hint or ""))
+
+    def refuse_many(self, where: str = "") -> None:
+        """Raise ValueError if there are more levels than a term can have, unless these are all numbers so far."""
+        if self._word == "text" and self.text.count() > MAX_LEVELS and not self._all_numbers:
+            self.refuse_nearly()
             values = self.text.levels().values
             raise ValueError(
                 f"column {self.name!r} is text with {len(values)} levels{where}, such as {values[0]!r} and "
                 f"{values[-1]!r}; make it a number if it is one, merge rare levels, or write it as a group: "
                 f"(1 | {self.name})"
             )
+
+
+def _refuse_nul(name: str, values: Any, where: Where) -> None:
+    """Raise ValueError if a text has a NUL byte, at which files of results would cut it off."""
+    wrong = [place for place, level in enumerate(values.categories) if "\0" in level]
+    if wrong and (found := np.isin(values.codes, wrong)).any():
+        first = int(found.argmax())
+        raise ValueError(
+            f"column {name!r} is {values[first]!r} at {where(first)}, with a NUL byte in it; the data may be damaged "
+            "or not in UTF-8: correct that value"
+        )
+
+
+def _among(where: Where, kept: NDArray[np.bool_]) -> Where:
+    """Names of the rows of a piece that are kept."""
+    return lambda place: where(int(np.flatnonzero(kept)[place]))
 
 
 def _nothing(values: Any) -> bool:

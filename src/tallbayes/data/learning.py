@@ -16,21 +16,25 @@ from numpy.typing import NDArray
 from tallbayes.data import functions, group_term
 from tallbayes.data import outcome as outcomes
 from tallbayes.data.ahead import ahead
-from tallbayes.data.columns import clean, is_text
+from tallbayes.data.cleaning import Cleaning
+from tallbayes.data.columns import is_text
 from tallbayes.data.design import Design, materialise, one_column
-from tallbayes.data.formula import MAX_LEVELS, Formula
-from tallbayes.data.kinds import Column, Distinct, Kind
+from tallbayes.data.formula import Formula
+from tallbayes.data.kinds import MAX_LEVELS, Column, Distinct, Kind
 from tallbayes.data.learned import Learned
 from tallbayes.data.memory import Memory
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
+from tallbayes.data.nearly import declared, first_odd, remedy
 from tallbayes.data.parsed import Extra, Parsed
 from tallbayes.data.parts import Parts
 from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
 from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.sources import open_source
+from tallbayes.data.summand import quoted
 from tallbayes.data.tally import row
+from tallbayes.data.texts import USUAL, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +51,7 @@ class Asked(NamedTuple):
     strata: Sequence[str] = ()  # and those of levels
     missing: str = "refuse"  # or "drop" rows with missing values
     instead: str = ""  # what else can be done about them
+    texts: Texts = USUAL
 
 
 def learn(parsed: Parsed, data: Any, asked: Asked | None = None, arrays: Mapping[str, Array] | None = None) -> Learned:
@@ -80,7 +85,7 @@ class Learning:
         self.parsed, self.source, self.asked, self.arrays = parsed, source, asked, arrays
         others = (*asked.numeric, *asked.strata)
         self.wanted = list(dict.fromkeys([*parsed.columns, *others]))
-        self.dates = [name for name in parsed.dates if name not in others]
+        dates = tuple(name for name in parsed.dates if name not in others)
         if not self.source.names:
             raise ValueError("the data has no columns")
         require(self.wanted, self.source.names)
@@ -95,7 +100,12 @@ class Learning:
         self.distinct = {} if self.coded is None else {self.coded: Distinct(MAX_LEVELS, wanted)}
         self.codes = (*asked.strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
         self.distinct |= {name: Distinct(wanted=wanted) for name in self.codes}
-        self.columns = {name: Column(name, self.distinct.get(name)) for name in self.wanted}
+        named = {*self.codes, *declared([parsed.left, parsed.right])} - {*asked.numeric}  # text by what it is used for
+        self.clean = Cleaning(asked.texts, dates, frozenset(named))
+        hints = dict.fromkeys(self.wanted, "")
+        hints |= {name: f"; if these are names of categories, write C({quoted(name)})" for name in parsed.predictors}
+        watched = {name: hint for name, hint in hints.items() if name not in named}
+        self.columns = {name: Column(name, self.distinct.get(name), watched.get(name)) for name in self.wanted}
         extras = {what: extra.side for what, extra in _extras(parsed)}
         sides = {"right": parsed.right, "left": [] if self.coded else parsed.left} | extras
         self.memories = {name: Memory(side) for name, side in sides.items()}
@@ -137,6 +147,7 @@ class Learning:
 
     def finish(self, own: tuple[int, int] | None = None) -> Learned:
         """Put together what was found; `own` are the rows of the source and those kept, if it is a part of the data."""
+        self.refuse_nearly()
         left_out = self.rows_left_out()
         kinds = {name: column.kind() for name, column in self.columns.items()}
         event = None
@@ -155,16 +166,20 @@ class Learning:
         }
         added, trials = others.get("offset", {}), others.get("number of trials", {})
         levels = {name: kind for name in parsed.predictors if (kind := kinds[name].levels) is not None}
-        formula = Formula(parsed, right.names, levels, right.transforms, right.categories, group, event, added)
+        formula = Formula(
+            parsed, right.names, levels, right.transforms, right.categories, group, event, added, texts=self.asked.texts
+        )
         numbers = {name: self.distinct[name].values() for name in self.codes if kinds[name].levels is None}
         return Learned(formula, parts, right.structure, left, trials, self.codes, numbers, self.coded, left_out)
 
     def add(self, piece: Piece) -> None:
         """Learn from one piece."""
-        columns = {name: clean(name, piece.columns[name], name in self.dates) for name in self.wanted}
+        columns = {name: self.clean(name, piece.columns[name], piece.where) for name in self.wanted}
         for name, what in self.asked.numeric.items():
             if is_text(columns[name]) and columns[name].categories.inferred_type == "string":
-                raise ValueError(f"{what} must be numbers: a column's name or one number per row")
+                odd = first_odd(columns[name], piece.where)
+                told = "" if odd is None else f", but {name!r} is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
+                raise ValueError(f"{what} must be numbers: a column's name or one number per row{told}")
         kept = self.gaps.add(columns, piece.where)
         for name, column in self.columns.items():
             column.add(columns[name], kept, piece.where)
@@ -194,12 +209,20 @@ class Learning:
         """All rows once more; nothing that was held to learn from is held any longer."""
         gaps, again = self.gaps, partial(_pieces, self.source, self.wanted, "building rows")
         lacking = [name for name, tally in gaps.missing.items() if tally.count]
-        return Parts(again, kinds, self.dates, lacking, self.arrays if gaps.drop else {}, rows, kept)
+        text = frozenset(name for name, kind in kinds.items() if kind.levels is not None)
+        clean = self.clean._replace(text=text)
+        return Parts(again, kinds, clean, lacking, self.arrays if gaps.drop else {}, rows, kept)
 
     def refuse_many(self, where: str) -> None:
         """Raise ValueError if a text column of the right side has too many levels."""
         for name in self.parsed.predictors:
-            self.columns[name].refuse_many(MAX_LEVELS, where)
+            self.columns[name].refuse_many(where)
+
+    def refuse_nearly(self) -> None:
+        """Raise ValueError if a text column is nearly numbers; an outcome of two kinds may be any text."""
+        for name, column in self.columns.items():
+            if name != self.coded or (self.asked.outcome is None and column.text.count() > 2):
+                column.refuse_nearly()
 
     def example(self, parts: Parts) -> pd.DataFrame:
         """Rows that show formulaic what there is: a sample if something is to be learned from it, or else just one."""
@@ -219,7 +242,9 @@ class Learning:
         text = column is not None and kinds[column].levels is not None
         design = None if text else materialise(self.parsed.left, example, transforms, {})
         if design is None or design.categories:
-            raise ValueError(f"the outcome {name!r} is text; make it a number")
+            odd = self.columns[column].odd if column else None
+            told = "" if odd is None else f": it is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
+            raise ValueError(f"the outcome {name!r} is text; make it a number{told}")
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tallbayes.data.columns import clean
+from tallbayes.data.cleaning import USUALLY, Cleaning
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
 from tallbayes.data.pieces import Piece, Source, sliced
@@ -23,7 +23,7 @@ class NewRows(NamedTuple):
 
 
 def new_rows(
-    source: Source, needed: Sequence[str], dates: Sequence[str] = (), kept: Sequence[str] = ()
+    source: Source, needed: Sequence[str], clean: Cleaning = USUALLY, kept: Sequence[str] = ()
 ) -> Iterator[NewRows]:
     """All rows of a source; ValueError after the last if a needed column had a missing or infinite value.
 
@@ -41,7 +41,7 @@ def new_rows(
     require(wanted, source.names)
     counted = Gaps(needed)
     for piece in source.pieces(wanted):
-        cleaned = {name: clean(name, piece.columns[name], name in dates) for name in needed}
+        cleaned = {name: clean(name, piece.columns[name], piece.where) for name in needed}
         if cleaned:
             counted.add(cleaned, piece.where)
         if not counted.troubled:

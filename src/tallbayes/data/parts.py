@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.columns import clean, gaps, is_text
+from tallbayes.data.cleaning import Cleaning
+from tallbayes.data.columns import gaps, is_text
 from tallbayes.data.kinds import Kind
 from tallbayes.data.pieces import Piece
 from tallbayes.data.tally import Where, row
@@ -56,13 +57,13 @@ class Parts:
         self,
         pieces: Callable[[], Iterator[Piece]],
         kinds: Mapping[str, Kind],
-        dates: Sequence[str],
+        clean: Cleaning,
         lacking: Sequence[str],
         arrays: Mapping[str, NDArray[np.float64]],
         rows: int,
         kept: int,
     ) -> None:
-        self._pieces, self.kinds, self._dates, self._lacking = pieces, kinds, dates, lacking
+        self._pieces, self.kinds, self._clean, self._lacking = pieces, kinds, clean, lacking
         self._arrays, self._rows, self.size = arrays, rows, kept
         self._text = {name: _dtype(kind) for name, kind in kinds.items() if kind.levels is not None}
         self._recode = {name: _Recode(name, dtype) for name, dtype in self._text.items()}
@@ -71,7 +72,7 @@ class Parts:
         """One part for each piece that has rows."""
         rows = size = 0
         for piece in self._pieces():
-            columns = {name: clean(name, piece.columns[name], name in self._dates) for name in self.kinds}
+            columns = {name: self._clean(name, piece.columns[name], piece.where) for name in self.kinds}
             length = len(next(iter(columns.values())))
             kept = self._kept(columns, piece.start, length)
             rows += length

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tallbayes.data.formats import ENDINGS, File, kind_of, recognise
+from tallbayes.data.texts import USUAL, Texts
 
 STANDARD_INPUT = "-"
 HIDDEN = (".", "_")  # how the names of files begin that are no data, such as _SUCCESS
@@ -29,17 +30,18 @@ PACKAGES = {  # that fsspec needs besides itself
 }
 
 
-def files_of(path: str) -> list[File]:
-    """The files that a path means, in the order of their names; at least one.
+def files_of(path: str, texts: Texts = USUAL) -> list[File]:
+    """The files that a path means, in the order of their names; at least one. `texts` is how CSV files are written.
 
     >>> files_of("nothing.csv")
     Traceback (most recent call last):
     FileNotFoundError: no such file: 'nothing.csv'
     """
     if path == STANDARD_INPUT:
-        return [_standard_input()]
+        return [_standard_input()._replace(texts=texts)]
     path = path.removeprefix("file://")
-    return _remote(path) if "://" in path else _local(os.path.expanduser(path))
+    files = _remote(path) if "://" in path else _local(os.path.expanduser(path))
+    return [file._replace(texts=texts) for file in files]
 
 
 def _standard_input() -> File:

@@ -20,13 +20,14 @@ from tallbayes.data.names import require_distinct
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
 from tallbayes.data.queries import open_lazy_frame, open_relation
+from tallbayes.data.texts import USUAL, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def open_source(data: Any) -> Source:
-    """Find out what `data` is and which columns it has; a source is one already.
+def open_source(data: Any, texts: Texts = USUAL) -> Source:
+    """Find out what `data` is and which columns it has; a source is one already. CSV files are written as `texts` say.
 
     >>> source = open_source({"y": [0, 1], "fico": [700.0, 650.0]})
     >>> source.names, source.load(["fico"])["fico"].tolist()
@@ -40,13 +41,22 @@ def open_source(data: Any) -> Source:
             "tb.scan(function), where the function returns a new iterator of frames each time"
         )
     if isinstance(data, str | os.PathLike):
-        source = open_path(os.fspath(data))
+        source = open_path(os.fspath(data), texts)
     elif isinstance(data, Mapping):
         source = _open_mapping(data)
     else:
         source = _open_frame(data)
     require_distinct(source.names)
     return source
+
+
+def opened(data: Any, texts: Texts) -> Any:
+    """The data as they are or, if something is said of `texts`, as a source that reads CSV files so.
+
+    >>> opened("loans.csv", USUAL)
+    'loans.csv'
+    """
+    return data if texts == USUAL else open_source(data, texts)
 
 
 def column_names(data: Any) -> list[str]:

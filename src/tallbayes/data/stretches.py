@@ -15,6 +15,7 @@ from tallbayes.data.names import require, require_distinct
 from tallbayes.data.paths import files_of
 from tallbayes.data.pieces import Batch, Piece, Source, conform, cut
 from tallbayes.data.stack import Part, agreed, with_keys
+from tallbayes.data.texts import USUAL, Texts
 
 FEW = 256  # files that one looks at alone
 
@@ -35,6 +36,7 @@ class Survey(NamedTuple):
     names: list[str]
     files: list[Surveyed]
     schema: bytes
+    texts: Texts
 
     @property
     def rows(self) -> int:
@@ -42,14 +44,14 @@ class Survey(NamedTuple):
         return sum(file.rows for file in self.files)
 
 
-def listing(path: str) -> tuple[list[str], int, list[Surveyed] | None]:
+def listing(path: str, texts: Texts = USUAL) -> tuple[list[str], int, list[Surveyed] | None]:
     """The columns on offer, as the first file has them, the number of files, and what they are if that is soon said.
 
     >>> listing("nothing.csv")
     Traceback (most recent call last):
     FileNotFoundError: no such file: 'nothing.csv'
     """
-    files = files_of(path)
+    files = files_of(path, texts)
     parts = _parts(files, range(len(files)) if len(files) <= FEW else [0])
     names = parts[0].contents.names
     require_distinct(names)
@@ -57,9 +59,9 @@ def listing(path: str) -> tuple[list[str], int, list[Surveyed] | None]:
     return names, len(files), [_surveyed(part, part.contents.names) for part in parts] if soon else None
 
 
-def survey(path: str, numbers: Sequence[int], wanted: Sequence[str]) -> list[Surveyed]:
+def survey(path: str, texts: Texts, numbers: Sequence[int], wanted: Sequence[str]) -> list[Surveyed]:
     """What some of the files are; rows that no file tells are counted."""
-    return [_surveyed(part, wanted) for part in _parts(files_of(path), numbers)]
+    return [_surveyed(part, wanted) for part in _parts(files_of(path, texts), numbers)]
 
 
 def _surveyed(part: Part, wanted: Sequence[str]) -> Surveyed:
@@ -72,7 +74,7 @@ def _surveyed(part: Part, wanted: Sequence[str]) -> Surveyed:
     return Surveyed(part.file.name, part.stamp, rows, schema)
 
 
-def surveyed(path: str, names: list[str], files: Sequence[Surveyed], wanted: Sequence[str]) -> Survey:
+def surveyed(path: str, texts: Texts, names: list[str], files: Sequence[Surveyed], wanted: Sequence[str]) -> Survey:
     """All of it together; raise ValueError if files lack a column, or disagree on its type."""
     import pyarrow as pa
 
@@ -84,7 +86,7 @@ def surveyed(path: str, names: list[str], files: Sequence[Surveyed], wanted: Seq
     filled = [pair for pair, file in zip(zip(_names(files), schemas, strict=True), files, strict=True) if file.rows]
     types = agreed(path, filled or [("", schemas[0])])
     own = [file._replace(schema=schema.serialize().to_pybytes()) for file, schema in zip(files, schemas, strict=True)]
-    return Survey(path, names, own, types.serialize().to_pybytes())
+    return Survey(path, names, own, types.serialize().to_pybytes(), texts)
 
 
 def _names(files: Sequence[Surveyed]) -> list[str]:
@@ -95,6 +97,7 @@ class Stretch(NamedTuple):
     """The rows first..last, and the files that have them: the number of each, what it is, and which of its rows."""
 
     path: str
+    texts: Texts
     names: list[str]
     schema: bytes
     files: str  # a hash of the names of all of them
@@ -111,12 +114,13 @@ def stretch(known: Survey, first: int, last: int) -> Stretch:
         if begin < end:
             chosen.append((number, file, begin - start, end - start))
         start += file.rows
-    return Stretch(known.path, known.names, known.schema, _hash(_names(known.files)), chosen, first, last)
+    files = _hash(_names(known.files))
+    return Stretch(known.path, known.texts, known.names, known.schema, files, chosen, first, last)
 
 
 def open_stretch(known: Stretch) -> Source:
     """Its rows, numbered as they are among all rows."""
-    schema, files = _schema(known.schema), files_of(known.path)
+    schema, files = _schema(known.schema), files_of(known.path, known.texts)
     if _hash([file.name for file in files]) != known.files:
         raise ValueError(f"the files of {known.path!r} are no longer those that they were; fit again")
 

@@ -6,27 +6,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tallbayes.data.sources import opened
+from tallbayes.data.texts import USUAL, Texts
 from tallbayes.engines.dask_frames import InDask, is_dask_frame
 from tallbayes.engines.preparing import remote, source_of
 
 
 @contextmanager
-def on_engine(engine: Any, data: Any) -> Iterator[Any]:
+def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
     """The data as its workers have them: those of an engine, a Dask client, or the address of a Dask scheduler.
 
-    Without an engine, a frame of Dask is with the client that Dask uses; other data stay as they are.
+    Without an engine, a frame of Dask is with the client that Dask uses; other data stay as they are, or are opened if
+    something is said of `texts`.
 
     >>> with on_engine(None, "loans.csv") as data:
     ...     data
     'loans.csv'
     """
     if engine is None and not is_dask_frame(data):
-        yield data
+        yield opened(data, texts)
         return
     if engine is not None and hasattr(engine, "ask"):
         if is_dask_frame(data):
             raise ValueError("a Dask frame needs Dask's workers; give engine= a Dask client, or the frame as files")
-        yield remote(engine, data)
+        yield remote(engine, data, texts)
         return
     from_dask = _dask()
     given = engine
@@ -55,7 +58,7 @@ def on_engine(engine: Any, data: Any) -> Iterator[Any]:
             frame = InDask(own, data)
             yield source_of(frame.names, None, frame)
         else:
-            yield remote(own, data)
+            yield remote(own, data, texts)
     finally:
         if isinstance(given, str):
             engine.close()

@@ -25,6 +25,7 @@ from tallbayes.data.progress import passing
 from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
 from tallbayes.data.stretches import Surveyed, stretch, surveyed
+from tallbayes.data.texts import USUAL, Texts
 from tallbayes.engines.engine import Engine, Handle, Heard, nobody
 from tallbayes.engines.rows import EngineRows
 from tallbayes.engines.wire import pack
@@ -42,8 +43,10 @@ MOST_PIECES = 8  # of a part
 PARTS = 2  # of each worker at least, so that a lost one is made up for by all others
 
 
-def remote(engine: Engine, data: Any) -> Source:
+def remote(engine: Engine, data: Any, texts: Texts = USUAL) -> Source:
     """Data that workers read: a path that they can reach, or a frame in memory, which is sent to them.
+
+    CSV files are written as `texts` say.
 
     >>> from tallbayes.engines.engine import Local
     >>> remote(Local(), {"x": [1, 2], "y": [0, 1]}).names
@@ -51,9 +54,9 @@ def remote(engine: Engine, data: Any) -> Source:
     """
     if isinstance(data, str | os.PathLike) and data != STANDARD_INPUT:
         path = os.fspath(data)
-        ((names, files, known),) = engine.call("listing", [(path,)])
-        return source_of(names, None, InFiles(engine, path, names, files, known))
-    source = open_source(data)
+        ((names, files, known),) = engine.call("listing", [(path, texts)])
+        return source_of(names, None, InFiles(engine, path, texts, names, files, known))
+    source = open_source(data, texts)
     if source.elsewhere is not None:
         return source
     if not source.held:
@@ -140,6 +143,7 @@ class InFiles(Elsewhere):
 
     engine: Engine
     path: str
+    texts: Texts
     columns: list[str]
     files: int
     known: list[Surveyed] | None  # of them, if it was soon said
@@ -151,12 +155,12 @@ class InFiles(Elsewhere):
 
     def dates(self) -> list[str]:
         """See `Elsewhere`."""
-        ((dates,),) = self.engine.call("dates", [(self.path,)])
+        ((dates,),) = self.engine.call("dates", [(self.path, self.texts)])
         return list(dates)
 
     def stretches(self, wanted: Sequence[str]) -> tuple[list[Handle], list[int]]:
         """See `Elsewhere`."""
-        known = surveyed(self.path, self.columns, self.known or self._survey(wanted), wanted)
+        known = surveyed(self.path, self.texts, self.columns, self.known or self._survey(wanted), wanted)
         if not known.rows:
             raise ValueError("the data has no rows")
         runs = list(self.cut(known.rows))
@@ -166,7 +170,7 @@ class InFiles(Elsewhere):
         """What the files are: each worker looks at some of them."""
         workers = min(self.files, PARTS * max(1, self.engine.workers))
         numbers = [list(range(self.files))[start::workers] for start in range(workers)]
-        said = self.engine.call("survey", [(self.path, own, list(wanted)) for own in numbers])
+        said = self.engine.call("survey", [(self.path, self.texts, own, list(wanted)) for own in numbers])
         found = dict(pair for own, files in zip(numbers, said, strict=True) for pair in zip(own, files, strict=True))
         return [found[number] for number in range(self.files)]
 

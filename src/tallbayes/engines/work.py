@@ -13,8 +13,10 @@ from tallbayes.data.frames import names_and_dates
 from tallbayes.data.learning import Asked, Learning, Seen
 from tallbayes.data.parsed import parse
 from tallbayes.data.pieces import Batch, Source, conform, cut
+from tallbayes.data.sources import open_source
 from tallbayes.data.stack import agreed
 from tallbayes.data.stretches import Stretch, listing, open_stretch, survey
+from tallbayes.data.texts import Texts
 from tallbayes.engines.wire import Message, pack, unpack
 from tallbayes.families import Family
 from tallbayes.models.building import Looked, pieces
@@ -117,9 +119,9 @@ class Job(NamedTuple):
     asked: Asked
 
 
-def dates(path: str) -> tuple[list[str]]:
+def dates(path: str, texts: Texts) -> tuple[list[str]]:
     """The columns of files that hold dates."""
-    return (list(names_and_dates(path)[2]),)
+    return (list(names_and_dates(open_source(path, texts))[2]),)
 
 
 def files(known: Stretch) -> Files:

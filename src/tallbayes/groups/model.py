@@ -58,13 +58,16 @@ class Hierarchical(GLM):
         strata: Sequence[str] = (),
         outcome: Any = None,
         missing: str = "refuse",
+        decimal: str = ".",
+        na_values: Any = (),
         collinear: str = "refuse",
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         chosen = _checked(group_prior)
         given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata, "outcome": outcome}
-        given |= {"missing": missing, "collinear": collinear, "memory": memory, "cache": cache}
+        given |= {"missing": missing, "decimal": decimal, "na_values": na_values, "collinear": collinear}
+        given |= {"memory": memory, "cache": cache}
         super().__init__(formula, data, family, prior, **given)
         self.group_prior: ScalePrior | Power = chosen or self._usual_group_prior
 

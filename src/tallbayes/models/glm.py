@@ -16,7 +16,9 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
+from tallbayes.data.sources import opened
 from tallbayes.data.tally import row
+from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli, Family
 from tallbayes.families.gaussian import Gaussian
@@ -47,8 +49,9 @@ class GLM:
     (how many times each row counts) and `offset` (added to eta) are column names or arrays. `strata` names columns
     to keep with the rows for stratified subsamples. `outcome` is the value of the outcome's column that counts as 1,
     `missing="drop"` leaves out rows with missing values, `collinear="drop"` columns that are linear combinations of
-    those before them. Rows that do not fit into `memory` (half of what is free, unless given) go to disk, and a `cache`
-    folder keeps them. A formula may come parsed already.
+    those before them; `decimal` and `na_values` are how the data write numbers and missing values. Rows that do not fit
+    into `memory` (half of what is free, unless given) go to disk, and a `cache` folder keeps them. A formula may come
+    parsed already.
 
     >>> model = GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     >>> model.coefficients
@@ -76,6 +79,8 @@ class GLM:
         strata: Sequence[str] = (),
         outcome: Any = None,
         missing: str = "refuse",
+        decimal: str = ".",
+        na_values: Any = (),
         collinear: str = "refuse",
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
@@ -86,10 +91,10 @@ class GLM:
         ):
             if value not in choices:
                 raise ValueError(f"{option}={value!r} is not known; choose one of {', '.join(choices)}")
-        phases, prior = Phases(), without_texts(prior)
+        phases, prior, texts = Phases(), without_texts(prior), Texts.of(decimal, na_values)
         with phases("design"):
             if isinstance(formula, str):
-                parsed, data = parse_for(formula, data, family, weights, offset)
+                parsed, data = parse_for(formula, opened(data, texts), family, weights, offset)
             else:
                 parsed = formula
             if self.grouped != (parsed.group is not None):
@@ -109,7 +114,7 @@ class GLM:
                 for what, values in given.items()
                 if not (values is None or isinstance(values, str))
             }
-            wanted = Wanted(kind, columns, arrays, strata, outcome, missing)
+            wanted = Wanted(kind, columns, arrays, strata, outcome, missing, texts)
             prepared = prepare(parsed, data, wanted, Room.of(memory, cache), cache)
             rows, fitted, left_out, self.observations, ones, first = prepared
             self.has_offset = offset is not None

@@ -17,6 +17,7 @@ from tallbayes.data.learning import Asked, learn
 from tallbayes.data.missing import DROP
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.sources import open_source
+from tallbayes.data.texts import Texts
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.building import build
 from tallbayes.models.first import First, first_pass
@@ -49,20 +50,21 @@ class Wanted(NamedTuple):
     strata: Sequence[str]
     outcome: Any
     missing: str
+    texts: Texts
     merge: bool = True  # whether duplicates may become rows with weights
 
     @property
     def asked(self) -> Asked:
         """What has to be learned of the data besides the formula."""
         binary, numeric = isinstance(self.family, Bernoulli), {name: what for what, name in self.columns.items()}
-        return Asked(self.outcome, binary, numeric, self.strata, self.missing, DROP)
+        return Asked(self.outcome, binary, numeric, self.strata, self.missing, DROP, self.texts)
 
 
 def prepare(
     parsed: Parsed, data: Any, wanted: Wanted, room: Room, cache: str | os.PathLike[str] | None = None
 ) -> Prepared:
     """Learn the formula and build the rows; with a `cache` folder, unless they are kept there from another time."""
-    source = open_source(data)
+    source = open_source(data, wanted.texts)
     if source.elsewhere is not None:
         if cache is not None:
             raise ValueError("cache= is for rows on this machine; with engine= they are with the workers")
@@ -122,4 +124,5 @@ def _described(wanted: Wanted) -> list[Any]:
         list(wanted.strata),
         repr(wanted.outcome),
         wanted.missing,
+        wanted.texts,
     ]

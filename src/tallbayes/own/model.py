@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
 from tallbayes.data.sources import open_source
+from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
 from tallbayes.engines.opening import on_engine
 from tallbayes.models.design import numbers
@@ -61,7 +62,7 @@ class Model:
         for the mode uses differences.
     weights: how often each row counts: a column's name or one number a row.
 
-    `missing`, `memory`, `cache` and `engine` are as for `tb.fit`.
+    `missing`, `decimal`, `na_values`, `memory`, `cache` and `engine` are as for `tb.fit`.
 
     >>> import tallbayes as tb
     >>> rng = np.random.default_rng(1)
@@ -94,6 +95,8 @@ class Model:
         derivatives: Callable[[Any, Any], Any] | str | None = None,
         weights: str | ArrayLike | None = None,
         missing: str = "refuse",
+        decimal: str = ".",
+        na_values: Any = (),
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
         engine: Any = None,
@@ -108,9 +111,10 @@ class Model:
         if isinstance(engine, str):
             raise TypeError("engine= takes a client here, not an address: tb.Model(..., engine=Client(address))")
         check_choice("missing", missing, CHOICES)
+        texts = Texts.of(decimal, na_values)
         self.parameters = Parameters.of(start, prior, names("positive", positive))
         phases, self.outcome = Phases(), outcome
-        with phases("design"), on_engine(engine, data) as held:
+        with phases("design"), on_engine(engine, data, texts) as held:
             held = open_source(held)
             named = chosen(columns, held.names, [weights] if isinstance(weights, str) else [])
             levelled = names("levels", levels)
@@ -122,6 +126,7 @@ class Model:
                 [named.get(name, name) for name in levelled],
                 None,
                 missing,
+                texts,
             )
             fields, text = layout(named, levelled, outcome, held.names)
             parsed = Formula.parse_for(text, held)[0]

@@ -293,7 +293,7 @@ class Fit:
         0   0.2       0.2       0.2
         1   0.4       0.3       0.4
         """
-        source = open_source(new_data)
+        source = self._opened(new_data)
         parts = self._predicted(source, (), Asked(offset, draws, interval, seed))
         return as_table(gathered(parts, source.rows), interval, new_data)
 
@@ -324,9 +324,13 @@ class Fit:
         """
         from tallbayes.results.prediction_file import write
 
-        source, asked = open_source(new_data), Asked(offset, draws, interval, seed)
+        source, asked = self._opened(new_data), Asked(offset, draws, interval, seed)
         with showing(progress):
             return write(target, self._predicted(source, keep, asked), names_of(interval), source, keep)
+
+    def _opened(self, new_data: Any) -> Source:
+        """New data, of which files are read as those were that the model was fitted to."""
+        return open_source(new_data) if self.formula is None else open_source(new_data, self.formula.texts)
 
     def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
         """Predictions piece by piece, and the columns to keep of each piece."""

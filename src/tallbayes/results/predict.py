@@ -78,7 +78,7 @@ def predicted(
     parsed, rows = formula.parsed, 0
     added = () if parsed.offset is None else parsed.offset.columns
     group = () if parsed.group is None else (parsed.group,)
-    for new in new_rows(source, [*parsed.predictors, *added, *offsets.columns, *group], parsed.dates, keep):
+    for new in new_rows(source, [*parsed.predictors, *added, *offsets.columns, *group], formula.clean, keep):
         rows += new.size
         X = formula.apply(new.source, new.where)
         offset = offsets.of(new) + formula.offset(new.source, new.where)

@@ -170,8 +170,8 @@ class MARSFit(Fit):
     def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict rows by name; use fit.predict(array)")
-        summary, parsed = self._summary(asked), self.formula.parsed
-        for rows in new_rows(source, parsed.predictors, parsed.dates, keep):
+        summary, formula = self._summary(asked), self.formula
+        for rows in new_rows(source, formula.parsed.predictors, formula.clean, keep):
             yield Predicted(rows, summary(self._design(rows.source, rows.where)))
 
     def _summary(self, asked: Asked) -> Callable[[Array], Array]:

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.outcome import said
+from tallbayes.data.sources import opened
+from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.families import check as check_outcomes
@@ -43,6 +45,7 @@ class _Reading(NamedTuple):
 
     outcome: Any
     missing: str
+    texts: Texts
     memory: int | str | None
 
 
@@ -71,7 +74,8 @@ class MARS:
     as a hinge, which has its knot among `knots` quantiles: 256 unless there are so many variables that fewer make it
     fast. `lines=0` leaves hinges only, as in Payne and Mallick's paper. `column_memory` bytes may be used to keep
     columns of bases. `names` are those of the columns of a matrix. Convergence is judged by the log-odds of so many
-    `watched` reference rows. With a formula, `outcome`, `missing` and `memory` are those of `tb.fit`.
+    `watched` reference rows. With a formula, `outcome`, `missing`, `decimal`, `na_values` and `memory` are those of
+    `tb.fit`.
 
     >>> X = np.random.default_rng(0).random((500, 2))
     >>> model = MARS(X, X[:, 0] > 0.5)
@@ -98,6 +102,8 @@ class MARS:
         seed: int = 0,
         outcome: Any = None,
         missing: str = "refuse",
+        decimal: str = ".",
+        na_values: Any = (),
         memory: int | str | None = None,
     ) -> None:
         for name, value, least in (
@@ -123,7 +129,9 @@ class MARS:
             raise ValueError(f"column_memory must be a number of bytes, not {column_memory!r}")
         phases = Phases()
         with phases("design"):
-            self.rows = self._read(formula, data, names, _Reading(outcome, missing, memory))
+            self.rows = self._read(
+                formula, data, names, _Reading(outcome, missing, Texts.of(decimal, na_values), memory)
+            )
         self.observations, self.most, self.column_memory = self.rows.size, int(max_bases), column_memory
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
@@ -158,7 +166,7 @@ class MARS:
             return formula
         given: Any = formula
         if isinstance(formula, str):
-            parsed, data = Formula.parse_for(formula, data)
+            parsed, data = Formula.parse_for(formula, opened(data, read.texts))
             for what, there in (("an offset()", parsed.offset), ("counts of successes", parsed.trials)):
                 if there is not None:
                     raise ValueError(f"the formula {formula!r} has {what}, which splines cannot have")
@@ -166,7 +174,7 @@ class MARS:
                 raise ValueError(f"the formula {formula!r} has a group term, which splines cannot have; leave it out")
             if names is not None:
                 raise ValueError("a formula has names of its own; leave names out")
-            wanted = Wanted(self.family, {}, {}, (), read.outcome, read.missing, merge=False)
+            wanted = Wanted(self.family, {}, {}, (), read.outcome, read.missing, read.texts, merge=False)
             prepared = prepare(parsed, data, wanted, Room.of(read.memory, None))
             self.formula, self.left_out = prepared.formula, prepared.left_out
             every = self.formula.coefficients

@@ -1,0 +1,193 @@
+"""Text that is nearly numbers: a column that holds '?' or '12,5' among numbers would become hundreds of categories.
+
+The rule: a column of text is refused if more than half of its different values are written like numbers, and there
+are at least `FEWEST` of these. '1,234', '12%', '$5' and '1,5' are written like numbers, too. If nothing else is there
+but marks of missing values ('?', '.', 'None', ...), two numbers are enough. What a formula calls a category, as in
+C(zip) or x == '17', is never refused, nor are groups, and levels whose order was given.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tallbayes.data import functions
+from tallbayes.data.tally import Where
+from tallbayes.data.texts import number
+
+FEWEST = 5
+MINUS = "\u2212"  # which typesetters prefer to '-'
+MARKS = (
+    "", "?", ".", "..", "...", "-", "--", "---", "*", "none", "null", "na", "n/a", "n.a.", "#n/a", "#na", "nan", "-nan",
+    "<na>", "nat", "missing", "unknown", "not available", "#value!", "#div/0!", "#ref!", "#num!", "\\n", "\u2013",
+    "\u2014",
+)  # fmt: skip
+CURRENCIES = "$\u20ac\u00a3\u00a5\u20b9"
+CATEGORICAL = ("C", "hashed")  # functions whose argument is a category
+
+_DIGITS = "[+-]?[0-9]"
+WRITTEN = {  # like a number, by what is in the way
+    "number": re.compile(number()),
+    "decimal comma": re.compile(number(",")),
+    "thousands": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?\s*$"),
+    "points": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:\.[0-9]{{3}})*(?:,[0-9]*)?\s*$"),
+    "spaces": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:[ '\u00a0\u202f\u2009][0-9]{{3}})+(?:[.,][0-9]*)?\s*$"),
+}
+_SIGNS = re.compile(rf"^\s*[+-]?\s*[{CURRENCIES}]|[{CURRENCIES}%]\s*$")
+
+
+class Odd(NamedTuple):
+    """The first value of a column that is no plain number, and the name of its row."""
+
+    value: str
+    where: str
+
+
+def first_odd(values: Any, where: Where) -> Odd | None:
+    """The first text of a Categorical that is no plain number; None if there is none.
+
+    >>> import pandas as pd
+    >>> from tallbayes.data.tally import row
+    >>> first_odd(pd.Categorical(["1", "2.5", "?", "1"]), row)
+    Odd(value='?', where='row 2')
+    """
+    levels, codes = values.categories, values.codes
+    plain = np.array([*map(is_number, levels), True])  # its last entry is for -1, a missing value
+    if plain.all() or (found := plain[codes]).all():
+        return None
+    place = int(found.argmin())
+    return Odd(str(levels[codes[place]]), where(place))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python would write it.
+
+    >>> is_number("1e3"), is_number("1,5")
+    (True, False)
+    """
+    return WRITTEN["number"].match(text) is not None
+
+
+def writing(text: str) -> str:
+    """What a text is: "number", or what is in the way of its being one; "mark" of a missing value, or "text".
+
+    >>> [writing(text) for text in ("12", "12,5", "1,234", "1.234,5", "1 234", "12%", "N/A", "b7")]
+    ['number', 'decimal comma', 'thousands', 'points', 'spaces', 'sign', 'mark', 'text']
+    """
+    if text.strip().casefold() in MARKS:
+        return "mark"
+    for kind in ("number", "thousands", "decimal comma", "points", "spaces"):
+        if WRITTEN[kind].match(text):
+            return kind
+    for kind, bare in (("minus", text.replace(MINUS, "-")), ("sign", _SIGNS.sub("", text))):
+        if bare != text and writing(bare) not in ("mark", "text"):
+            return kind
+    return "text"
+
+
+def nearly(levels: Sequence[Any]) -> bool:
+    """Whether a column of text with these different values must be one of numbers, by the rule above.
+
+    >>> nearly(["0", "1", "2+"]), nearly(["0", "1", "?"]), nearly(["1", "2", "3", "4", "5", "many"])
+    (False, True, True)
+    """
+    if not levels or not isinstance(levels[0], str):
+        return False
+    found = [writing(level) for level in levels]
+    marks, others = found.count("mark"), found.count("text")
+    like = len(found) - marks - others
+    return (like >= FEWEST and 2 * like > len(found)) or (like >= 2 and marks > 0 and others == 0)
+
+
+def refusal(name: str, levels: Sequence[str], odd: Odd | None, otherwise: str = "") -> str:
+    """What is wrong with a column that is nearly numbers, and what to do about it; `otherwise` is one thing more.
+
+    >>> print(refusal("x", ["1", "2", "?"], Odd("?", "row 7")))
+    column 'x' is text, though 2 of its 3 different values are written like numbers: '?' at row 7 is no number; if it \
+marks a missing value, say na_values="?"
+    """
+    if odd is None:
+        return (
+            f"column {name!r} holds numbers as text, such as {levels[0]!r} and {levels[-1]!r}; make them numbers "
+            f"first, with pandas.to_numeric for example{otherwise}"
+        )
+    like = sum(writing(level) not in ("mark", "text") for level in levels)
+    return (
+        f"column {name!r} is text, though {like:,} of its {len(levels):,} different values are written like numbers: "
+        f"{odd.value!r} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
+    )
+
+
+def remedy(value: str, levels: Iterable[str] = ()) -> str:
+    """What to do about a text where a number should be; other values of its column tell what a ',' means.
+
+    >>> remedy("1,234"), remedy("1,234", ["1,5"])
+    ('if its \\',\\' separates thousands, take it out first, as pandas.read_csv(..., thousands=",") does; if it is the \
+decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal=","')
+    """
+    kind = writing(value)
+    if kind == "thousands" and any(writing(level) == "decimal comma" for level in levels):
+        kind = "decimal comma"
+    if kind == "number":
+        return "make its column numbers first, with pandas.to_numeric for example"
+    if kind == "decimal comma":
+        return "if its ',' is the decimal sign, say decimal=\",\""
+    if kind == "thousands":
+        return (
+            "if its ',' separates thousands, take it out first, as pandas.read_csv(..., thousands=\",\") does; if it "
+            'is the decimal sign, say decimal=","'
+        )
+    if kind == "points":
+        return 'take out the \'.\' between thousands first, as pandas.read_csv(..., thousands=".", decimal=",") does'
+    if kind == "spaces":
+        sign = next(one for one in value.strip() if not one.isdigit() and one not in "+-")
+        return f'take out the {sign!r} between thousands first, as pandas.read_csv(..., thousands="{sign}") does'
+    if kind == "minus":
+        return f"write '-' for its {MINUS!r} first"
+    if kind == "sign":
+        sign = "%" if "%" in value else next(one for one in value if one in CURRENCIES)
+        share = " (and divide by 100, if you want shares)" if sign == "%" else ""
+        return f'strip the sign first, such as by column.str.replace("{sign}", "")' + share
+    shown = f'"{value}"' if value.isprintable() and '"' not in value else repr(value)
+    return f"if it marks a missing value, say na_values={shown}"
+
+
+def declared(sides: Iterable[Iterable[Any]]) -> set[str]:
+    """Columns that are categories by what the sides of a formula say: all uses are in C(...), or beside a text.
+
+    >>> from tallbayes.data.parsed import parse
+    >>> parsed = parse("y ~ C(zip) + I(code == '17') + C(age) + age")
+    >>> sorted(declared([parsed.right]))
+    ['code', 'zip']
+    """
+    categories, others = set[str](), set[str]()
+    for factor in (factor for side in sides for term in side for factor in term.factors):
+        if factor.eval_method.value == "lookup":
+            others.add(str(factor.expr))
+        elif factor.eval_method.value == "python":
+            node, names = functions.tree(factor.expr)
+            _sort(node, names, False, categories, others)
+    return categories - others
+
+
+def _sort(node: ast.AST, names: dict[str, str], category: bool, categories: set[str], others: set[str]) -> None:
+    """Put the columns of an expression where they belong."""
+    match node:
+        case ast.Name(id=name):
+            (categories if category else others).add(names.get(name, name))
+        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
+            (categories if category else others).add(name)
+        case ast.Call(func=ast.Name(id=function)):
+            for part in (*node.args, *node.keywords):
+                _sort(part, names, category or function in CATEGORICAL, categories, others)
+        case ast.Compare(left=left, comparators=[right]):
+            told = any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in (left, right))
+            for part in (left, right):
+                _sort(part, names, category or told, categories, others)
+        case _:
+            for part in ast.iter_child_nodes(node):
+                _sort(part, names, category, categories, others)
