@@ -140,10 +140,10 @@ def test_compressed_files_that_are_cut(compress, tmp_path, monkeypatch):
     assert streamed(path, ["x"]).num_rows == 60_000
     path.write_bytes(whole[:-9])
     for read_all in (streamed, read):
-        with pytest.raises(ValueError, match=rf"cannot read .*a\.csv\.{ending}' .*: Truncated compressed stream"):
+        with pytest.raises(ValueError, match=rf"cannot read .*a\.csv\.{ending}' .*: it ends too early"):
             read_all(path, ["x"])
     path.write_bytes(whole[:100])
-    with pytest.raises(ValueError, match=rf"a\.csv\.{ending}' is not complete: Truncated compressed stream"):
+    with pytest.raises(ValueError, match=rf"a\.csv\.{ending}' is not complete: it ends too early"):
         streamed(path, ["x"])
 
 
@@ -151,5 +151,5 @@ def test_text_that_is_not_utf8_is_seen_when_it_is_used(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"x,g\n1,ab\n2,\xe9\n")
     assert streamed(tmp_path / "a.csv", ["x"])["x"].to_pylist() == [1, 2]
     assert str(streamed(tmp_path / "a.csv", ["g"]).schema.types) == "[DataType(binary)]"
-    with pytest.raises(ValueError, match="column 'g' holds values of type binary"):
+    with pytest.raises(ValueError, match=r"column 'g' is b'\\xe9' at row 1: the file is not in UTF-8"):
         read(tmp_path / "a.csv", ["g"])

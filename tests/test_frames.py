@@ -152,7 +152,7 @@ REFUSED = {
     "complex": ({"d": [1j]}, "column 'd' is complex"),
     "mixed": (
         {"d": np.array(["a", 1], dtype=object)},
-        "column 'd' has mixed content; make it all numbers or all text",
+        "column 'd' has mixed content: numbers, and the text 'a' at row 0; if it marks a missing value, say na_values",
     ),
     "mixed levels": (pd.DataFrame({"d": pd.Categorical(["a", 1])}), "column 'd' has levels of mixed types"),
     "lists": (pl.DataFrame({"d": [[1], [2]]}), "column 'd' holds values of type .*list"),

@@ -283,7 +283,7 @@ def test_long_batches_of_an_arrow_file(tmp_path, monkeypatch):
 def test_no_rows(ending, tmp_path):
     WRITERS[ending](TABLE[:0], tmp_path / f"a.{ending}")
     WRITERS[ending](TABLE[:0], tmp_path / f"b.{ending}")
-    with pytest.raises(ValueError, match="the data has no rows"):
+    with pytest.raises(ValueError, match=r"the data of .* has no rows"):
         list(open_source(tmp_path).pieces(["g"]))
     with pytest.raises(ValueError, match="the data has no rows"):
         read(tmp_path, ["g"])
@@ -292,7 +292,7 @@ def test_no_rows(ending, tmp_path):
 
 
 TRUNCATED = {
-    "csv.gz": r"b\.csv\.gz' (as CSV separated by ','|is not complete): Truncated compressed stream",
+    "csv.gz": r"b\.csv\.gz' (as CSV separated by ','|is not complete): it ends too early",
     "arrow": r"b\.arrow'",
     "feather": r"b\.feather' is not an Arrow or Feather file",
     "parquet": r"b\.parquet' is not a Parquet file",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tallbayes.data.columns import clean
 from tallbayes.data.nearly import remedy
 from tallbayes.data.tally import Where, row
-from tallbayes.data.texts import USUAL, Texts
+from tallbayes.data.texts import ENCODING, USUAL, Texts
 
 
 class Cleaning(NamedTuple):
@@ -28,6 +28,7 @@ class Cleaning(NamedTuple):
             return clean(name, values, dates=True)
         values = self.texts.read(values, name not in self.text)
         _refuse_mixed(name, values, where)
+        _refuse_bytes(name, values, where)
         return clean(name, values)
 
 
@@ -49,3 +50,16 @@ def _refuse_mixed(name: str, values: Any, where: Where) -> None:
         raise ValueError(
             f"column {name!r} has mixed content: numbers, and the text {value!r} at {where(first)}; {remedy(value)}"
         )
+
+
+def _refuse_bytes(name: str, values: Any, where: Where) -> None:
+    """Raise ValueError if a column of bytes, as Arrow makes them of a CSV file, has some that are not UTF-8."""
+    import pyarrow as pa
+
+    if not isinstance(values, pa.ChunkedArray) or not pa.types.is_binary(values.type):
+        return
+    for place, value in enumerate(values.to_pylist()):
+        if value is not None and value.decode(errors="replace").encode() != value:
+            raise ValueError(
+                f"column {name!r} is {value[:60]!r} at {where(place)}: the file is not in UTF-8; {ENCODING}"
+            )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tallbayes.data.formats import Contents, File, after, plainly
+from tallbayes.data.names import require_distinct
 
 BATCH = 1 << 16  # rows
 LONG = 1 << 20  # rows of an Arrow batch that are not all read into memory, if its file is on a disk
@@ -24,6 +25,7 @@ def open_parquet(file: File) -> Contents:
     with plainly(f"{file.name} is not a Parquet file, or is damaged"), file.open() as stream:
         found = pq.ParquetFile(stream)
         schema, rows = found.schema_arrow, found.metadata.num_rows
+    require_distinct(schema.names, f" in {file.name}")
 
     def batches(wanted: Sequence[str], skip: int = 0) -> Iterator[Any]:
         with plainly(f"cannot read {file.name}"), file.open() as stream:
@@ -54,6 +56,7 @@ def open_arrow(file: File) -> Contents:
     with plainly(f"{file.name} is not an Arrow or Feather file, or is damaged"), (file.map or file.open)() as stream:
         found = reader(stream)
         schema, rows, long = found.schema, None, False
+        require_distinct(schema.names, f" in {file.name}")
         if file.map and isinstance(found, pa.ipc.RecordBatchFileReader):  # without a map, to count would be to read all
             rows = pa.dataset.IpcFileFormat().make_fragment(stream).count_rows()
             long = rows > LONG * found.num_record_batches
@@ -86,7 +89,7 @@ def _whole(batches: Iterable[Any], wanted: Sequence[str], name: str, row: int = 
     """
     found = iter(batches)
     while True:
-        with plainly(f"cannot read {name}, which is damaged or incomplete after row {row}" if row else f"cannot read {name}, which is damaged or incomplete"):
+        with plainly(f"cannot read {name} from row {row} on"):
             batch = next(found, None)
             if batch is None:
                 return

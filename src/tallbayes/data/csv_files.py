@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from tallbayes.data.formats import Contents, File, after, plainly
+from tallbayes.data.formats import Contents, File, after, in_words, plainly
+from tallbayes.data.texts import ENCODING, number
 
 BLOCK, LARGEST_BLOCK = 1 << 22, 1 << 26  # bytes
 LONG_ROW = "straddling object"
@@ -51,7 +52,7 @@ class _Reader:
         """All rows, one record batch for each block."""
         types = self.types(wanted)
         with plainly(f"cannot read {self.file.name}"), self._stream(wanted, types) as stream:
-            yield from after(stream, skip)
+            yield from after(self._apart(stream), skip)
 
     def table(self, wanted: Sequence[str]) -> Any:
         """All rows at once: Arrow reads them in parallel and finds types that fit them all."""
@@ -65,7 +66,39 @@ class _Reader:
             types = self.types(wanted)
             table = pa.Table.from_batches(self.batches(wanted), pa.schema(list(types.items())))
         self.known |= dict(zip(wanted, table.schema.types, strict=True))
+        for _ in self._apart(table.to_batches()):
+            pass
         return table
+
+    def _apart(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches; raise ValueError if a value has swallowed rows, since its closing quote is missing."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        start = 0
+        for batch in batches:
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                if not pa.types.is_string(values.type):
+                    continue
+                long = pc.match_substring(values, "\n").fill_null(False)
+                for place in pc.indices_nonzero(long).to_pylist():
+                    if self._rows_in(values[place].as_py()):
+                        raise ValueError(
+                            f"column {name!r} of {self.file.name} has a value that goes over several rows of the file "
+                            f"at row {start + place}: a closing quote is missing there, or before"
+                        )
+            yield batch
+            start += batch.num_rows
+
+    def _rows_in(self, value: str) -> bool:
+        """Whether lines of a value look like rows of the file: as many columns, with numbers where these belong."""
+        numbers = [place for place, name in enumerate(self.names) if str(self.known.get(name)) in ("int64", "double")]
+        rows = 0
+        for line in value.split("\n")[1:]:
+            fields = line.rstrip("\r").split(self.separator)
+            if len(fields) == len(self.names) > 1:
+                rows += all(re.match(number(self.file.texts.decimal), fields[place]) for place in numbers)
+        return rows > (0 if numbers else 2)
 
     def _learn(self, wanted: Sequence[str]) -> None:
         """Find the types of columns; raise ValueError if the file is not CSV with as many values in each row."""
@@ -137,7 +170,10 @@ def _reason(error: ValueError) -> str:
     said = str(error.__cause__ or error)
     if LONG_ROW in said:
         return f"a row has more than {LARGEST_BLOCK >> 20} MB; a closing quote may be missing"
-    return re.sub(r"Row #(\d+)", lambda found: f"row {int(found[1]) - 2}", said)
+    if "Empty CSV file" in said:
+        return "it has no rows"
+    told = re.sub(r"Row #(\d+)", lambda found: f"row {int(found[1]) - 2}", in_words(ValueError(said)))
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in told)
 
 
 def _order() -> list[Any]:
@@ -159,15 +195,17 @@ def _first_line(file: File) -> str:
         except OSError as error:
             if file.compression is None or error.errno is not None:
                 raise
-            problem = "complete" if "Truncated" in str(error) else f"compressed with {file.compression}"
-            raise ValueError(f"{file.name} is not {problem}: {error}") from error
-    header = first.split(b"\n")[0].strip(b"\r")
+            problem = f"compressed with {file.compression}, or is damaged"
+            raise ValueError(
+                f"{file.name} is not {'complete' if 'Truncated' in str(error) else problem}: {in_words(error)}"
+            ) from error
+    header = re.split(rb"[\r\n]", first.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n"), maxsplit=1)[0]
     if not header.strip():
         raise ValueError(f"{file.name} is empty: a CSV file starts with the names of its columns")
     try:
-        line: str = header.decode("utf-8-sig")
+        line: str = header.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file.name} is not a CSV file in UTF-8: {error}") from error
+        raise ValueError(f"{file.name} is not a CSV file in UTF-8; {ENCODING}") from error
     if "\0" in line or line.startswith("PAR1"):
-        raise ValueError(f"{file.name} is not a CSV file: its first line is not text")
+        raise ValueError(f"{file.name} is not a CSV file in UTF-8: its first line is not text")
     return line

@@ -8,12 +8,13 @@ from typing import Any
 
 from tallbayes.data.columnar import open_arrow, open_parquet
 from tallbayes.data.csv_files import open_csv
-from tallbayes.data.formats import Contents, File
+from tallbayes.data.formats import Contents, File, other_kind
 from tallbayes.data.paths import STANDARD_INPUT, files_of
 from tallbayes.data.pieces import Source
 from tallbayes.data.stack import Part, stack, with_keys
 from tallbayes.data.texts import USUAL, Texts
 
+KINDS = {"CSV": "a CSV file in UTF-8", "Parquet": "a Parquet file", "Arrow": "an Arrow or Feather file"}
 OPENERS = {"Parquet": open_parquet, "Arrow": open_arrow}
 
 
@@ -25,7 +26,22 @@ def open_file(file: File, known: Mapping[str, Any] = MappingProxyType({})) -> Co
     >>> contents.names, [batch["y"].to_pylist() for batch in contents.batches(["y"])]
     (['x', 'y'], [[2, 4]])
     """
-    return open_csv(file, known) if file.kind == "CSV" else OPENERS[file.kind](file)
+    try:
+        return open_csv(file, known) if file.kind == "CSV" else OPENERS[file.kind](file)
+    except ValueError as error:
+        if not (other := other_kind(file)):
+            raise
+        own = f"compressed with {file.compression}" if file.compression else KINDS[file.kind]
+        raise ValueError(f"{file.name} is not {own} but {other}: {_instead(other)}") from error
+
+
+def _instead(other: str) -> str:
+    """What to do about a file that is something else than its name says."""
+    if "Excel" in other or "UTF-16" in other:
+        return "save it as CSV in UTF-8"
+    if "database" in other or "HDF5" in other or "web page" in other:
+        return "save its rows as Parquet or CSV"
+    return "rename it, so that its ending tells what it is"
 
 
 def open_path(path: str, texts: Texts = USUAL) -> Source:

@@ -5,6 +5,7 @@ The kind of a file is told by its name or, where that does not tell, by its firs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -24,6 +25,26 @@ BEGINNINGS: dict[bytes, tuple[str, str | None]] = {
     b"\xff\xff\xff\xff": ("Arrow", None),  # a stream of Arrow
     b"\x1f\x8b": ("CSV", "gzip"),
     b"\x28\xb5\x2f\xfd": ("CSV", "zstd"),
+}
+
+
+OTHERS = {  # what other files begin with
+    b"BZh": "bz2",
+    b"PK\x03\x04": "a ZIP archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"SQLite": "a database of SQLite",
+    b"\x89HDF": "an HDF5 file",
+    b"<!DOC": "a web page",
+    b"<html": "a web page",
+}
+WORDS = {  # for what Arrow says of files that are damaged
+    r"truncated|end of stream|expected to (be able to )?read|only \d+ bytes|smaller than": "it ends too early",
+    r"inflate|decompress|corrupt\w* .*(compressed|data)|data corruption": "what is packed in it is damaged",
+    r"page header": "a page of it is damaged",
+    r"thrift|magic bytes|base64|flatbuffers|IPC stream|not an arrow file": "what describes its columns is damaged",
+    r"offset invariant|UTF8|dictionary ind": "values of it are damaged",
 }
 
 
@@ -92,6 +113,26 @@ def recognise(open_bytes: Callable[[], Any]) -> tuple[str, str | None]:
     return next((found for bytes_, found in BEGINNINGS.items() if first.startswith(bytes_)), ("CSV", None))
 
 
+def other_kind(file: File) -> str:
+    """What a file is by its first bytes, if it is something else than its name says; else nothing.
+
+    >>> import io
+    >>> other_kind(File("'a.csv'", lambda: io.BytesIO(b"PAR1..."), "CSV"))
+    'Parquet'
+    """
+    with file.open() as stream:
+        first = bytes(stream.read(1000))
+    for start, found in BEGINNINGS.items():
+        if first.startswith(start):
+            kind, compression = found
+            return "" if found == (file.kind, file.compression) else compression or kind
+    for start, words in OTHERS.items():
+        if first.startswith(start):
+            return "" if words == file.compression else words
+    plain = file.kind == "CSV" and file.compression is None
+    return "" if plain or b"\n" not in first or b"\0" in first or not first.isascii() else "text, such as CSV"
+
+
 @contextmanager
 def plainly(what: str) -> Iterator[None]:
     """Errors of Arrow as ValueError; those of the system, such as a lost connection, stay as they are.
@@ -109,4 +150,14 @@ def plainly(what: str) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{what}: {in_words(error)}") from error
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong with a file, in other words than Arrow has for it if it is damaged.
+
+    >>> in_words(ValueError("Couldn't deserialize thrift: don't know what type"))
+    'what describes its columns is damaged'
+    """
+    said = " ".join(str(error).split())
+    return next((words for pattern, words in WORDS.items() if re.search(pattern, said, re.IGNORECASE)), said)

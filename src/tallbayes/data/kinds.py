@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.columns import is_text
-from tallbayes.data.nearly import Odd, first_odd, nearly, refusal, remedy
+from tallbayes.data.nearly import Odd, first_odd, nearly, refusal, remedy, shown
 from tallbayes.data.tally import Where
 
 AT_ONCE = 1 << 16  # values that are worth joining with those seen before
@@ -261,12 +261,12 @@ class Column:
 
 def _refuse_nul(name: str, values: Any, where: Where) -> None:
     """Raise ValueError if a text has a NUL byte, at which files of results would cut it off."""
-    wrong = [place for place, level in enumerate(values.categories) if "\0" in level]
+    wrong = [place for place, level in enumerate(values.categories.to_numpy(object)) if "\0" in level]
     if wrong and (found := np.isin(values.codes, wrong)).any():
         first = int(found.argmax())
         raise ValueError(
-            f"column {name!r} is {values[first]!r} at {where(first)}, with a NUL byte in it; the data may be damaged "
-            "or not in UTF-8: correct that value"
+            f"column {name!r} is {shown(values[first])} at {where(first)}, with a NUL byte in it; the data may "
+            "be damaged or not in UTF-8: correct that value"
         )
 
 

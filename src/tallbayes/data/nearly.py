@@ -20,6 +20,7 @@ from tallbayes.data.tally import Where
 from tallbayes.data.texts import number
 
 FEWEST = 5
+SHORT = 40  # characters of a text that may mark missing values
 MINUS = "\u2212"  # which typesetters prefer to '-'
 MARKS = (
     "", "?", ".", "..", "...", "-", "--", "---", "*", "none", "null", "na", "n/a", "n.a.", "#n/a", "#na", "nan", "-nan",
@@ -40,6 +41,15 @@ WRITTEN = {  # like a number, by what is in the way
 _SIGNS = re.compile(rf"^\s*[+-]?\s*[{CURRENCIES}]|[{CURRENCIES}%]\s*$")
 
 
+def shown(value: str, most: int = 60) -> str:
+    """A text as messages have it, cut if it is long.
+
+    >>> shown("a"), shown("a" * 100, most=5)
+    ("'a'", "'aaaaa...'")
+    """
+    return repr(value if len(value) <= most else f"{value[:most]}...")
+
+
 class Odd(NamedTuple):
     """The first value of a column that is no plain number, and the name of its row."""
 
@@ -55,7 +65,7 @@ def first_odd(values: Any, where: Where) -> Odd | None:
     >>> first_odd(pd.Categorical(["1", "2.5", "?", "1"]), row)
     Odd(value='?', where='row 2')
     """
-    levels, codes = values.categories, values.codes
+    levels, codes = values.categories.to_numpy(object), values.codes
     plain = np.array([*map(is_number, levels), True])  # its last entry is for -1, a missing value
     if plain.all() or (found := plain[codes]).all():
         return None
@@ -118,7 +128,7 @@ marks a missing value, say na_values="?"
     like = sum(writing(level) not in ("mark", "text") for level in levels)
     return (
         f"column {name!r} is text, though {like:,} of its {len(levels):,} different values are written like numbers: "
-        f"{odd.value!r} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
+        f"{shown(odd.value)} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
     )
 
 
@@ -152,8 +162,8 @@ decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal
         sign = "%" if "%" in value else next(one for one in value if one in CURRENCIES)
         share = " (and divide by 100, if you want shares)" if sign == "%" else ""
         return f'strip the sign first, such as by column.str.replace("{sign}", "")' + share
-    shown = f'"{value}"' if value.isprintable() and '"' not in value else repr(value)
-    return f"if it marks a missing value, say na_values={shown}"
+    said = f'"{value}"' if value.isprintable() and '"' not in value and len(value) < SHORT else shown(value)
+    return f"if it marks a missing value, say na_values={said}"
 
 
 def declared(sides: Iterable[Iterable[Any]]) -> set[str]:

@@ -63,8 +63,10 @@ def sliced(load: Callable[[Sequence[str]], dict[str, Any]], wanted: Sequence[str
         yield Piece({name: place[start : start + size] for name, place in places.items()}, start, _row(start))
 
 
-def cut(batches: Iterable[Batch], first: int = 0) -> Iterator[Piece]:
-    """Pieces of batches, which are cut and joined; raise ValueError if there is no row. `first` numbers the first row.
+def cut(batches: Iterable[Batch], first: int = 0, what: str = "the data") -> Iterator[Piece]:
+    """Pieces of batches, which are cut and joined; `first` numbers the first row.
+
+    Raise ValueError if there is none; `what` is what that calls the data.
 
     Their types may widen from batch to batch: from no values to any, from whole numbers to others.
 
@@ -86,7 +88,7 @@ def cut(batches: Iterable[Batch], first: int = 0) -> Iterator[Piece]:
                 start, count, parts = start + count, 0, []
     if parts:
         yield _joined(parts, start)
-    _some(start + count - first)
+    _some(start + count - first, what)
 
 
 def _joined(parts: list[Batch], start: int) -> Piece:
@@ -138,6 +140,6 @@ def _row(start: int) -> Callable[[int], str]:
     return lambda row: f"row {start + row}"
 
 
-def _some(rows: int) -> None:
+def _some(rows: int, what: str = "the data") -> None:
     if rows == 0:
-        raise ValueError("the data has no rows")
+        raise ValueError(f"{what} has no rows")

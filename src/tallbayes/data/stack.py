@@ -110,7 +110,7 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
         return dict(zip(wanted, table.columns, strict=True))
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        return cut(batches(wanted or names[:1]))
+        return cut(batches(wanted or names[:1]), what=f"the data of {path!r}")
 
     def identity() -> list[list[Any]] | None:
         return None if any(part.stamp is None for part in parts) else [part.identity() for part in parts]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+ENCODING = "save it as such, or read it with pandas.read_csv(..., encoding='latin-1') if it is in Latin-1"
 DECIMALS = (".", ",")
 
 

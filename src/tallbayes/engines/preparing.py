@@ -162,7 +162,7 @@ class InFiles(Elsewhere):
         """See `Elsewhere`."""
         known = surveyed(self.path, self.texts, self.columns, self.known or self._survey(wanted), wanted)
         if not known.rows:
-            raise ValueError("the data has no rows")
+            raise ValueError(f"the data of {self.path!r} has no rows")
         runs = list(self.cut(known.rows))
         return self.engine.place("files", [(stretch(known, *ends),) for ends in runs]), lengths(runs)
 
