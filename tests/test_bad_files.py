@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import tallbayes as tb
 from tallbayes.cli import main
+from tallbayes.data.sources import open_source
 from tallbayes.engines.engine import Local
 
 ROWS = 120
@@ -140,7 +141,7 @@ def inserted(*rows, at=100):
     return "\n".join([*LINES[:at], *rows, *LINES[at:]]) + "\n"
 
 
-NOT_CLOSED = "has a value that goes over several rows of the file at row 99: a closing quote is missing"
+NOT_CLOSED = "data.csv': column 'g' has a value at row 99 that goes on over other rows"
 ROW_99 = "as CSV separated by ',': CSV parse error: row 99: Expected 3 columns, got"
 CSV_FILES = {
     "empty": ("", "is empty"),
@@ -195,6 +196,17 @@ def test_csv_files(case, tmp_path):
         assert said == expected
     else:
         assert expected in str(said)
+
+
+def test_a_quote_that_is_missing_in_a_column_that_nobody_needs(tmp_path):
+    path = tmp_path / "data.csv"
+    for content in (CSV_FILES["not closed"][0], CSV_FILES["not closed twice"][0]):
+        path.write_text(content)
+        for read in (lambda: tb.GLM("y ~ x", path), lambda: open_source(path).load(["x"])):
+            with pytest.raises(ValueError, match=r"closing quote is missing in '.*data\.csv': column 'g' .* at row 99"):
+                read()
+    path.write_text(CSV_FILES["quoted prose"][0])
+    assert len(open_source(path).load(["x"])["x"]) == tb.GLM("y ~ x", path).observations == ROWS + 1
 
 
 def half(*values):

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
 from tallbayes.data.formats import Contents, File, after, in_words, plainly
-from tallbayes.data.texts import ENCODING, number
+from tallbayes.data.quotes import Lines, refuse_swallowed
+from tallbayes.data.texts import ENCODING
 
 BLOCK, LARGEST_BLOCK = 1 << 22, 1 << 26  # bytes
 LONG_ROW = "straddling object"
@@ -41,6 +42,7 @@ class _Reader:
         self.file, self.separator, self.names = file, separator, names
         self.known: dict[str, Any] = {}
         self.block = BLOCK
+        self.lines, self.sound = 0, False  # lines of the last pass, and whether no quote is missing
 
     def types(self, wanted: Sequence[str]) -> dict[str, Any]:
         """The types that fit all rows: a pass over the file finds those that are not known yet."""
@@ -52,7 +54,7 @@ class _Reader:
         """All rows, one record batch for each block."""
         types = self.types(wanted)
         with plainly(f"cannot read {self.file.name}"), self._stream(wanted, types) as stream:
-            yield from after(self._apart(stream), skip)
+            yield from after(stream, skip)
 
     def table(self, wanted: Sequence[str]) -> Any:
         """All rows at once: Arrow reads them in parallel and finds types that fit them all."""
@@ -66,39 +68,20 @@ class _Reader:
             types = self.types(wanted)
             table = pa.Table.from_batches(self.batches(wanted), pa.schema(list(types.items())))
         self.known |= dict(zip(wanted, table.schema.types, strict=True))
-        for _ in self._apart(table.to_batches()):
-            pass
+        self._look_for_quotes(table.num_rows)
         return table
 
-    def _apart(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The batches; raise ValueError if a value has swallowed rows, since its closing quote is missing."""
+    def _look_for_quotes(self, rows: int) -> None:
+        """Raise ValueError if there are more lines than rows, for want of a closing quote."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        start = 0
-        for batch in batches:
-            for name, values in zip(batch.schema.names, batch.columns, strict=True):
-                if not pa.types.is_string(values.type):
-                    continue
-                long = pc.match_substring(values, "\n").fill_null(False)
-                for place in pc.indices_nonzero(long).to_pylist():
-                    if self._rows_in(values[place].as_py()):
-                        raise ValueError(
-                            f"column {name!r} of {self.file.name} has a value that goes over several rows of the file "
-                            f"at row {start + place}: a closing quote is missing there, or before"
-                        )
-            yield batch
-            start += batch.num_rows
-
-    def _rows_in(self, value: str) -> bool:
-        """Whether lines of a value look like rows of the file: as many columns, with numbers where these belong."""
-        numbers = [place for place, name in enumerate(self.names) if str(self.known.get(name)) in ("int64", "double")]
-        rows = 0
-        for line in value.split("\n")[1:]:
-            fields = line.rstrip("\r").split(self.separator)
-            if len(fields) == len(self.names) > 1:
-                rows += all(re.match(number(self.file.texts.decimal), fields[place]) for place in numbers)
-        return rows > (0 if numbers else 2)
+        if self.sound or self.lines <= rows + 1:
+            return
+        numbers = [name for name in self.names if str(self.known.get(name)) in ("int64", "double")]
+        texts = dict.fromkeys(self.names, pa.binary())
+        with plainly(f"cannot read {self.file.name}"), self._stream(self.names, texts) as stream:
+            refuse_swallowed(stream, self.names, numbers, self.separator, self.file.texts.decimal, self.file.name)
+        self.sound = True
 
     def _learn(self, wanted: Sequence[str]) -> None:
         """Find the types of columns; raise ValueError if the file is not CSV with as many values in each row."""
@@ -109,15 +92,15 @@ class _Reader:
             try:
                 with plainly(f"cannot read {self.file.name}"), self._stream(wanted, types) as stream:
                     types = dict(zip(wanted, stream.schema.types, strict=True))
-                    for _ in stream:
-                        pass
+                    rows = sum(batch.num_rows for batch in stream)
             except ValueError as error:
-                if not isinstance(error.__cause__, pa.ArrowInvalid) or not self._adapt(str(error), types):
+                if not isinstance(error.__cause__, pa.ArrowInvalid) or not self._adapt(str(error.__cause__), types):
                     raise ValueError(
                         f"cannot read {self.file.name} as CSV separated by {self.separator!r}: {_reason(error)}"
                     ) from error
             else:
                 self.known |= types
+                self._look_for_quotes(rows)
                 return
 
     def _adapt(self, problem: str, types: dict[str, Any]) -> bool:
@@ -138,7 +121,9 @@ class _Reader:
         import pyarrow as pa
 
         with self.file.open() as raw, pa.input_stream(raw, compression=self.file.compression) as stream:
-            yield stream
+            counted = Lines(stream)
+            yield counted
+            self.lines = counted.count
 
     @contextmanager
     def _stream(self, wanted: Sequence[str], types: dict[str, Any]) -> Iterator[Any]:
