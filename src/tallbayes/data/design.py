@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import functions
+from tallbayes.data.quiet import without
 from tallbayes.data.tally import Where, row
 
 if TYPE_CHECKING:
@@ -56,21 +56,19 @@ def materialise(
     )
     materializer = spec.get_materializer(frame, context=functions.context())
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error", DataMismatchWarning)  # formulaic makes zeros of unseen levels
-            warnings.filterwarnings("ignore", "Constructing a Categorical with a dtype")  # levels without a row here
+        # Of unseen levels, which are looked for below, and of levels without a row here.
+        with np.errstate(all="ignore"), without(DataMismatchWarning, "Constructing a Categorical with a dtype"):
             matrix = materializer.get_model_matrix(spec)
-    except DataMismatchWarning as error:
-        for name, known in categories.items():
-            if name not in materializer.factor_cache:
-                continue
-            values = pd.Series(materializer.factor_cache[name].values.__wrapped__)
-            (refuse or refuse_unseen)(repr(name), values, known)
-        raise ValueError(f"levels=... leaves out levels: {plain(error).split('. They')[0]}") from error
     except FormulaicError as error:
         raise ValueError(plain(error)) from error
     spec = matrix.model_spec
     learned = {name: s["categories"] for name, (_, s) in spec.encoder_state.items() if "categories" in s}
+    for name in [name for name in learned if name in materializer.factor_cache]:  # formulaic makes zeros of others
+        values = pd.Series(materializer.factor_cache[name].values.__wrapped__)
+        if found := unseen(values, learned[name]):
+            if name in categories:
+                (refuse or refuse_unseen)(repr(name), values, categories[name])
+            raise ValueError(f"levels=... leaves out levels: {name!r} also has {{{found[0]}}}")
     names = tuple(spec.column_names)
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
@@ -102,10 +100,12 @@ def unseen(values: pd.Series[Any], known: Sequence[Any]) -> tuple[str, int] | No
     """Levels that are not known, in words, and the first row that has one; None if all are known."""
     levels = values.cat.categories if values.dtype == "category" else values.unique()
     others = [level for level in levels.tolist() if level not in known]
-    if not others:
+    if not others or not (there := values.isin(others)).any():  # a category need not have a row
         return None
+    found = set(values[there])
+    others = [level for level in others if level in found]
     shown = ", ".join(repr(level) for level in others[:5]) + (", ..." if len(others) > 5 else "")
-    return shown, int(values.isin(others).argmax())
+    return shown, int(there.argmax())
 
 
 def require_finite(X: NDArray[np.float64], names: Sequence[str], where: Where = row) -> None:

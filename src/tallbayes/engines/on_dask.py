@@ -7,13 +7,13 @@ they were made from, which are messages and files, and asks them again: nobody h
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from operator import getitem
 from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
+from tallbayes.data.quiet import without
 from tallbayes.engines import work
 from tallbayes.engines.engine import Counted, Handle, Heard, nobody
 from tallbayes.rows import threads
@@ -77,8 +77,7 @@ class DaskEngine(Counted):
         if not columns[0]:
             return []
         keys = [f"{name}-{uuid4().hex}" for _ in columns[0]]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # rows of a frame in memory are part of it
+        with without("Sending large graph"):  # rows of a frame in memory are part of it
             found: list[Any] = self.client.map(function, *columns, key=keys, pure=False)
             return found
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 import numpy as np
@@ -33,22 +35,52 @@ class PriorWarning(UserWarning):
     """A prior moves a coefficient by more than half a standard error of what the data alone say."""
 
 
+_NOTES: ContextVar[list[Warning] | None] = ContextVar("_NOTES", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[Warning]]:
+    """Note what is warned of instead of warning.
+
+    Python could record warnings, too, but for the whole process: fits in several threads would have each other's.
+    """
+    notes = list[Warning]()
+    before = _NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        _NOTES.reset(before)
+
+
+def warn(message: str, kind: type[Warning]) -> None:
+    """Warn of something, or have it noted.
+
+    >>> with noting() as notes:
+    ...     warn("long tails", TailWarning)
+    >>> notes
+    [TailWarning('long tails')]
+    """
+    notes = _NOTES.get()
+    if notes is None:
+        warnings.warn(message, kind, stacklevel=4)
+    else:
+        notes.append(kind(message))
+
+
 def warn_of_heavy_priors(coefficients: Sequence[str], flat: Array, modes: int, method: str) -> None:
     """Warn that a method has no proposals for flat directions (p, f) under Student-t priors, or for further modes."""
     if flat.size:
         names = ", ".join(repr(name) for name, row in zip(coefficients, flat, strict=True) if row.any())
-        warnings.warn(
+        warn(
             f"the data give no finite estimate of {names}, and the Student-t prior has long tails there, which method "
             f"{method!r} may take forever to visit: these intervals cannot be vouched for; use method='thinned'",
             TailWarning,
-            stacklevel=3,
         )
     if modes > 1:
-        warnings.warn(
+        warn(
             f"a Student-t prior much narrower than the likelihood gives the posterior {modes} modes, between which "
             f"method {method!r} may never move: how much each weighs cannot be vouched for",
             TailWarning,
-            stacklevel=3,
         )
 
 
@@ -101,11 +133,10 @@ def warn_of_separation(
     endless = np.abs(step) * largest > ENDLESS
     separated = [name for name, goes_on in zip(coefficients, endless, strict=True) if goes_on]
     for name in separated:
-        warnings.warn(
+        warn(
             f"the data alone give no finite estimate of the coefficient of {name!r} (it separates the outcomes, or "
             "one of its levels has only zeros or only ones); its posterior depends on the prior",
             SeparationWarning,
-            stacklevel=3,
         )
     return separated
 
@@ -123,11 +154,10 @@ def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, sep
     if far:
         shown = ", ".join(f"{coefficients[j]!r} by {moved[j]:.1f}" for j in far[:5])
         more = f" and {len(far) - 5} more by over {PULLED}" if len(far) > 5 else ""
-        warnings.warn(
+        warn(
             f"the prior moves {shown}{more} standard errors away from what the data alone say; if you did not "
             "intend that, give wider priors, or none: the defaults follow each column's scale",
             PriorWarning,
-            stacklevel=3,
         )
 
 

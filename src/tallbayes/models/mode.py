@@ -15,7 +15,6 @@ coefficients moved to where their prior has its peak; the mode with the largest 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.models.cautions import TailWarning, warn_of_pull, warn_of_separation
+from tallbayes.models.cautions import TailWarning, warn, warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import COLLINEAR, refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
@@ -135,11 +134,10 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
         starts = other_starts(model.prior, top.theta, peak, far.curvature[0])
         if len(starts) > MANY_STARTS:
-            warnings.warn(
+            warn(
                 "a Student-t prior much narrower than the likelihood gives several coefficients two modes each, and "
                 "not all combinations of them are looked for: how much each weighs cannot be vouched for",
                 TailWarning,
-                stacklevel=2,
             )
         for point in starts:
             again = climb(partial(look, model.derivatives), newton, point)

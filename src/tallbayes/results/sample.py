@@ -8,7 +8,7 @@ from typing import Any
 
 from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases, telling
-from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning
+from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning, noting
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import DOORS, Origin
@@ -64,18 +64,17 @@ def answer(model: Model, method: Method, request: Request, past: Past | None = N
     past = past or Forgetful()
     phases = Phases(model.seconds)
     with phases("other"):  # what is in no phase of its own, so that all phases together are the time it took
-        with telling(request.progress), showing(request.progress), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with telling(request.progress), showing(request.progress), noting() as notes:
             past.holds(model)
             kernel = method.kernel(model, request.seed, phases)
-        for warning in caught:
-            if not issubclass(warning.category, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        for note in notes:
+            if not isinstance(note, PriorWarning):  # a strong prior may be meant; `fit.problems` has it
+                warnings.warn(note, stacklevel=2)
         run = loop.run(kernel, request, phases, past)
         with showing(request.progress):
             found = model.result(run)
         result = Fit.kinds[found.kind].of(found)
         result.standing = run.standing
         for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
-            result.stats[name] = [str(one.message) for one in caught if issubclass(one.category, kind)]
+            result.stats[name] = [str(note) for note in notes if isinstance(note, kind)]
     return result

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -160,7 +161,7 @@ def on_each(shards: int, work: Callable[[int], T], workers: int) -> list[T]:
     if workers == 1 or shards == 1:
         return [_there(one(shard)) for shard in range(shards)]
     with ThreadPoolExecutor(min(workers, shards)) as pool:
-        jobs = [pool.submit(one, shard) for shard in range(shards)]
+        jobs = [pool.submit(copy_context().run, one, shard) for shard in range(shards)]  # where warnings are noted
         try:
             wait(jobs)
         except BaseException:  # Ctrl-C: those under way end by themselves

@@ -10,13 +10,12 @@ never know.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.models.cautions import TailWarning
+from tallbayes.models.cautions import TailWarning, warn
 from tallbayes.models.priors import Prior
 from tallbayes.sampling import shape as shapes
 
@@ -42,11 +41,10 @@ def warn_of_tails(kernel: ThinnedKernel, rng: np.random.Generator) -> None:
     """Warn of coefficients whose tails the proposals do not reach."""
     names = [repr(kernel.model.coefficients[j]) for j in unreached(kernel, rng)]
     if names:
-        warnings.warn(
+        warn(
             f"the Student-t prior gives {', '.join(names)} long tails that the proposals hardly reach: their intervals "
             "cannot be vouched for; use a Normal prior, or one with more degrees of freedom",
             TailWarning,
-            stacklevel=4,
         )
 
 

@@ -1,0 +1,34 @@
+"""Warnings of other libraries that are not for our users, silenced for a while.
+
+Python's filters of warnings are those of the whole process: were two threads to change them at the same time, the one
+that ends last would restore what the other had changed, for good. So it is one thread at a time. Nothing may hang on
+what is silenced: threads of the user's may change the filters meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_ONE = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a process is not begun while another thread has changed the filters
+    os.register_at_fork(before=_ONE.acquire, after_in_parent=_ONE.release, after_in_child=_ONE.release)
+
+
+@contextmanager
+def without(*unwanted: str | type[Warning]) -> Iterator[None]:
+    """Silence warnings that are of these kinds, or begin with these words.
+
+    >>> with without("it is late"):
+    ...     warnings.warn("it is late and dark")
+    """
+    with _ONE, warnings.catch_warnings():
+        for one in unwanted:
+            if isinstance(one, str):
+                warnings.filterwarnings("ignore", one)
+            else:
+                warnings.simplefilter("ignore", one)
+        yield
