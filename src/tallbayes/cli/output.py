@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,9 @@ BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 
 
 def tell(message: str) -> None:
-    """Say something that is no result."""
-    click.echo(message, err=True)
+    """Say something that is no result; if nobody can hear it, nothing is lost."""
+    with suppress(OSError):
+        click.echo(message, err=True)
 
 
 def as_typed(message: str) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tallbayes.data.screen import shown
+
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
 
 WORTH_A_LINE = 1.0  # seconds
 
@@ -57,6 +59,7 @@ class _Line:
     def __init__(self, what: str, rows: int | None) -> None:
         self._what, self._rows, self._seen = what, rows, 0
         self._began, self._lock = time.perf_counter(), threading.Lock()
+        self._place = ExitStack()
         self._bar: Progress | None = None
         self._task: Any = None
 
@@ -66,30 +69,26 @@ class _Line:
             self._seen += rows
             seconds = time.perf_counter() - self._began
             if self._bar is None and seconds > WORTH_A_LINE:
-                self._bar = _bar()
+                self._bar = self._place.enter_context(shown(*_columns()))
                 self._task = self._bar.add_task(self._what, total=self._rows, rate="")
-                self._bar.start()
             if self._bar is not None:
                 rate = self._seen / seconds
-                shown = f"{rate / 1e6:.1f} million" if rate >= 1e6 else f"{rate:,.0f}"
-                self._bar.update(self._task, completed=self._seen, rate=f"{shown} rows a second")
+                speed = f"{rate / 1e6:.1f} million" if rate >= 1e6 else f"{rate:,.0f}"
+                self._bar.update(self._task, completed=self._seen, rate=f"{speed} rows a second")
 
     def end(self) -> None:
         """The line stays as it is."""
         with self._lock:
-            if self._bar is not None:
-                self._bar.stop()
+            self._place.close()
 
 
-def _bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def _columns() -> tuple[ProgressColumn, ...]:
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-    return Progress(
+    return (
         TextColumn("{task.description:20}"),
         BarColumn(bar_width=12),
         TextColumn("{task.completed:,.0f} rows"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(stderr=True),
     )

@@ -10,6 +10,8 @@ from typing import Any
 
 from numba.core import event
 
+from tallbayes.data.screen import console
+
 WORTH_A_WORD = 0.3  # seconds of compiling
 
 
@@ -86,7 +88,5 @@ class _Telling(_Compiling):
     def on_start(self, event: Any) -> None:
         super().on_start(event)
         if self.seconds > WORTH_A_WORD and not self._told:
-            from rich.console import Console
-
-            Console(stderr=True).print("Compiling for this machine; that happens once, and is kept on disk.")
+            console().print("Compiling for this machine; that happens once, and is kept on disk.")
             self._told = True

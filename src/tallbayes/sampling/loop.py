@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.screen import shown
 from tallbayes.data.timing import Phases
 from tallbayes.engines import packed
 from tallbayes.sampling.diagnostics import Diagnostics
@@ -277,8 +278,7 @@ def _progress_bar(wanted: bool, name: str) -> Iterator[Bar | None]:
     if not wanted:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn(f"{name} {{task.description:7}}"),
@@ -287,5 +287,5 @@ def _progress_bar(wanted: bool, name: str) -> Iterator[Bar | None]:
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[facts]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with shown(*columns) as bar:
         yield bar
