@@ -16,7 +16,6 @@ from precise import expansion
 
 from tallbayes.families.compiled import (
     _Linked,
-    _Stored,
     compiled,
     exp,
     exp_negative,
@@ -27,6 +26,7 @@ from tallbayes.families.compiled import (
     normal_fraction,
     quickly,
 )
+from tallbayes.families.kept import _Stored
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")

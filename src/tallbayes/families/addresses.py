@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, extending, typeof, types
-from numba.core import event
+from numba import extending, typeof, types
+from numba.core import event, sigutils
+from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from tallbayes.families.compiled import LEAN, OPTIONS, quickly
+from tallbayes.families.kept import Kept
 
 NUMBER, INTEGER, TRUTH, NOTHING = types.float64, types.int64, types.boolean, types.void
 COLUMN, MATRIX, INTEGERS = (types.Array(kind, n, "C") for kind, n in ((NUMBER, 1), (NUMBER, 2), (INTEGER, 1)))
@@ -46,10 +49,11 @@ class Entry:
         """Where the compiled function is."""
         if self._compiled is None:
             with event.trigger_event("numba:compile", {"function": self.function}), quickly():
-                try:
-                    self._compiled = cfunc(self.signature, cache=True, **self._options)(self.function)
-                except RuntimeError:  # no writable cache folder: compile anew in every process
-                    self._compiled = cfunc(self.signature, **self._options)(self.function)
+                made: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, self._options)
+                with suppress(RuntimeError):  # no folder to keep it: it is compiled anew in every process
+                    made._cache = Kept(self.function)
+                made.compile()
+                self._compiled = made
         return int(self._compiled.address)
 
 

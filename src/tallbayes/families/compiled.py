@@ -7,23 +7,19 @@ arithmetic, so a loop around them becomes AVX code; they are accurate to a few u
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite.binding import parse_bitcode
 from numba import extending, njit, types
-from numba.core import environment
-from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
-from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
+
+from tallbayes.families.kept import Kept, known
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.
@@ -48,11 +44,10 @@ def compiled(**options: Any) -> Callable[[Function], Compiled]:
         settings = (
             {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True, "pipeline_class": _Calling} | OPTIONS | options
         )
-        try:
-            result = njit(cache=True, **settings)(function)
-        except RuntimeError:  # no writable cache folder: compile anew in every process
-            result = njit(**settings)(function)
+        result: Any = njit(**settings)(function)
         result.__class__ = _Compiled
+        with suppress(RuntimeError):  # no folder to keep it: it is compiled anew in every process
+            result._cache = Kept(function)
         return result
 
     return decorate
@@ -70,7 +65,6 @@ def inside(**options: Any) -> Callable[[Function], Compiled]:
 
 
 _FUNCTIONS: Any = BaseFunction
-_CACHE: Any = FunctionCache
 _FIND = _FUNCTIONS.get_call_type
 _TYPES: dict[Any, Any] = {}  # signatures by function, context and types of arguments
 
@@ -80,25 +74,20 @@ def quickly() -> Iterator[None]:
     """For compiling, and for reading what was compiled, without what numba does in vain.
 
     Types that it has found before are looked up: for every `a * b` it would try all that a star may mean, for strings
-    and lists too, before it comes to numbers. No garbage is collected: the collector would go through all that numba
-    builds, time and again. And what is on disk is just read: numba would first import all that it compiles with.
+    and lists too, before it comes to numbers. And no garbage is collected: the collector would go through all that
+    numba builds, time and again.
     """
     with global_compiler_lock:  # one thread at a time, as numba has it
-        on, before = gc.isenabled(), (_FUNCTIONS.get_call_type, _CACHE.load_overload)
+        on, before = gc.isenabled(), _FUNCTIONS.get_call_type
         gc.disable()
-        if _known():
-            _FUNCTIONS.get_call_type, _CACHE.load_overload = _remembered, _read
+        if known():
+            _FUNCTIONS.get_call_type = _remembered
         try:
             yield
         finally:
-            _FUNCTIONS.get_call_type, _CACHE.load_overload = before
+            _FUNCTIONS.get_call_type = before
             if on:
                 gc.enable()
-
-
-def _known() -> bool:
-    """Whether numba is one whose insides are known; with any other, compiling takes longer."""
-    return bool(numba.version_info[:2] == (0, 68))
 
 
 def _remembered(function: Any, context: Any, arguments: Any, named: Any) -> Any:
@@ -110,30 +99,6 @@ def _remembered(function: Any, context: Any, arguments: Any, named: Any) -> Any:
         # What numba compiles from Python sources depends on the options of its caller, and has another key.
         if not named and function.get_impl_key(found) is function.typing_key:
             _TYPES[key] = found
-    return found
-
-
-def _read(cache: Any, signature: Any, context: Any) -> Any:
-    """What was compiled for a signature, if it is on disk; it needs numba's runtime, and nothing else of numba."""
-    rtsys.initialize(context)
-    codegen, before = context.codegen(), environment._rebuild_env
-    codegen._library_class, environment._rebuild_env = _Stored, _named
-    try:
-        with cache._guard_against_spurious_io_errors():
-            return cache._load_overload(signature, context)
-    finally:
-        environment._rebuild_env = before
-        del codegen._library_class  # that of the class is seen again
-
-
-def _named(module: str, constants: Any, name: str) -> Any:
-    """Where compiled code finds constants. Its module is not imported for it: nothing else is looked for there."""
-    found = environment.lookup_environment(name)
-    if found is None:
-        imported = sys.modules.get(module)
-        found = environment.Environment({"__name__": module} if imported is None else vars(imported))
-        found.consts[:], found.env_name = constants, name
-        environment.Environment._memo[name] = found
     return found
 
 
@@ -182,35 +147,6 @@ class _Linked(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class _Stored(JITCodeLibrary):
-    """Code from the disk: what other code would be linked with is parsed when some is, which is rare."""
-
-    _machine, _bitcode = b"", b""
-
-    @classmethod
-    def _unserialize(cls, codegen: Any, state: Any) -> Any:
-        name, kind, data = state
-        if kind != "object":
-            return super()._unserialize(codegen, state)
-        found = cls(codegen, name)
-        found._machine, found._bitcode = data
-        found.enable_object_caching()
-        found._set_compiled_object(found._machine)
-        found._finalize_final_module()
-        return found
-
-    def get_pointer_to_function(self, name: str) -> Any:
-        if name.encode() + b"\0" in self._machine:  # among its names, which end so
-            self._codegen._engine._defined_symbols.add(name)
-        return super().get_pointer_to_function(name)
-
-    def _get_module_for_linking(self) -> Any:
-        if self._bitcode and self._shared_module is None:
-            self._shared_module = parse_bitcode(self._bitcode)
-            self._codegen._engine._load_defined_symbols(self._shared_module)
-        return super()._get_module_for_linking()
-
-
 class _Called(JITCodeLibrary):
     """Code that Python calls, for much work at once: what takes its arguments apart need not be fast, but is long."""
 
@@ -228,7 +164,7 @@ class _Pipeline(Compiler):
     library: type[JITCodeLibrary]
 
     def define_pipelines(self) -> Any:
-        if _known():
+        if known():
             self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
             self.state.library.enable_object_caching()
         return super().define_pipelines()

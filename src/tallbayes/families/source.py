@@ -317,14 +317,14 @@ def load(source: str) -> Any:
     name = f"tallbayes_family_{hashlib.sha256(source.encode()).hexdigest()[:24]}"
     if name in sys.modules:
         return sys.modules[name]
-    path = _folder() / f"{name}.py"
     try:
+        path = _folder() / f"{name}.py"
         if not path.is_file() or path.read_text(encoding="utf-8") != source:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as aside:  # another process may read it
                 aside.write_text(source, encoding="utf-8")
         specification = importlib.util.spec_from_file_location(name, path)
-    except OSError:
+    except (OSError, RuntimeError):  # nobody knows where the user's files are
         specification = None
     if specification is None or specification.loader is None:
         module = types.ModuleType(name)

@@ -24,7 +24,9 @@ _own = threading.local()
 
 def _available() -> int:
     if given := os.environ.get("TALLBAYES_THREADS"):
-        return max(1, int(given))
+        if not given.strip().isdecimal() or int(given) == 0:
+            raise ValueError(f"the environment variable TALLBAYES_THREADS must be a whole number from 1, not {given!r}")
+        return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
