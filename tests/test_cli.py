@@ -679,7 +679,9 @@ def test_ctrl_c(data, tmp_path, phase):
     endless = ["--draws", "100000000", "--warmup", "100000000" if phase == "warm-up" else "5"]
     command = [SCRIPT, "fit", str(data), "y ~ x", "--method", "mh", "--out", str(out), *endless]
     environment = os.environ | {"COLUMNS": "200", "TERM": "xterm", "NUMBA_NUM_THREADS": "1"}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment) as process:
+        signal.signal(signal.SIGINT, before)
         os.close(theirs)
         try:
             until(ours, rf"{phase}[^\r\n]*?[1-9]\d*/1000".encode())

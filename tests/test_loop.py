@@ -135,6 +135,19 @@ def test_a_second_ctrl_c_raises_at_once(slow_calls):
         run(Interrupting(KERNELS["mh"], [0], at=50, times=2), warmup=10)
 
 
+@pytest.mark.parametrize("foreign", [False, True])
+def test_an_interrupt_that_is_not_ours_is_left_alone(foreign, slow_calls, monkeypatch):
+    """One that is ignored, or the handler of a program that Python is part of: `signal.signal` cannot set that."""
+    if foreign:
+        monkeypatch.setattr(signal, "getsignal", lambda number: None)
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    whole, not_cut = run(KERNELS["mh"], 60, warmup=10), run(Interrupting(KERNELS["mh"], [0], at=50), 60, warmup=10)
+    assert not not_cut.interrupted
+    np.testing.assert_array_equal(not_cut.theta, whole.theta)
+
+
 def test_fit_says_that_it_was_interrupted(slow_calls):
     fit = tb.sample(MODEL, Ready(Interrupting(KERNELS["taylor"], [0], at=30)), 100, 2, 1, warmup=10, progress=False)
     assert fit.stats["interrupted"]

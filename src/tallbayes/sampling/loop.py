@@ -255,12 +255,15 @@ def _acceptance(kernel: Kernel, draws: Draws) -> dict[str, float]:
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets; the next Ctrl-C raises as usual."""
+    """An event that the first Ctrl-C sets; the next Ctrl-C raises as usual.
+
+    Not if it is ignored, as in the background of a shell, nor where the program around Python has its own way with it.
+    """
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
         yield stop
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
