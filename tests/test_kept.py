@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import multiprocessing
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -99,6 +101,31 @@ def test_two_that_compile_at_the_same_time_do_not_get_each_others_code(folder):
     assert (one(5), other(5)) == (6, 15)
     assert one.stats.cache_hits
     assert other.stats.cache_hits
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*os.fork.*:RuntimeWarning")  # where another test has imported it
+def test_processes_that_compile_the_same_into_an_empty_folder(folder):
+    source, context = module(folder), multiprocessing.get_context("fork")
+    start = context.Barrier(3)
+
+    def compile_and_check(number):
+        start.wait(60)
+        found = source.twice(21.0), source.made(number)(5)
+        os._exit(0 if found == (42, 5 + number) else 1)
+
+    processes = [context.Process(target=compile_and_check, args=[number]) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 3
+    again = module(folder)
+    assert [again.made(number)(5) for number in range(3)] == [5, 6, 7]
+    assert again.twice(21.0) == 42
+    assert again.twice.stats.cache_hits
+    assert len(files(folder)) == 4  # and nothing that was written aside
 
 
 def test_a_full_disk(folder, monkeypatch):
