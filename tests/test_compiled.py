@@ -15,6 +15,7 @@ from numba.core.types.functions import BaseFunction
 from precise import expansion
 
 from tallbayes.families.compiled import (
+    LEAN,
     _Linked,
     compiled,
     exp,
@@ -309,6 +310,21 @@ def test_what_only_compiled_code_calls_has_no_machine_code(monkeypatch, known):
     assert twice(np.arange(4.0)) == 18
     (found,) = total.overloads.values()
     assert isinstance(found.library, _Linked) == (known and numba.version_info[:2] == (0, 68))
+
+
+@compiled(**LEAN)
+def lean_draw(rng, a):
+    a[0] = rng.random()
+
+
+def test_lean_functions_leave_no_references_behind():
+    rng, a = np.random.default_rng(1), np.zeros(1)
+    lean_draw(rng, a)
+    before = sys.getrefcount(rng), sys.getrefcount(a)
+    for _ in range(10):
+        lean_draw(rng, a)
+    assert (sys.getrefcount(rng), sys.getrefcount(a)) == before
+    assert a[0] == np.random.default_rng(1).random(11)[-1]
 
 
 @pytest.mark.parametrize("on", [True, False])

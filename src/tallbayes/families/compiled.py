@@ -16,6 +16,7 @@ from numba import extending, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.pythonapi import _unboxers
 from numba.core.registry import CPUDispatcher
 from numba.core.types.functions import BaseFunction
 
@@ -165,6 +166,7 @@ class _Pipeline(Compiler):
 
     def define_pipelines(self) -> Any:
         if known():
+            _take_generators()
             self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
             self.state.library.enable_object_caching()
         return super().define_pipelines()
@@ -180,6 +182,30 @@ class _Calling(_Pipeline):
     """For what Python calls."""
 
     library = _Called
+
+
+class _Uncounted:
+    """What numba compiles an entry with, but for the references that it holds while a function runs."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    def nrt_meminfo_new_from_pyobject(self, data: Any, value: Any) -> Any:
+        return data  # which is NULL
+
+
+def _take_generators() -> None:
+    """Have lean functions take generators without a reference, which they would never give back."""
+    from numba.core import boxing  # here, since it is slow to import, and only needed to compile
+
+    def take(kind: Any, value: Any, using: Any) -> Any:
+        own = using if using.context.enable_nrt else using._replace(pyapi=_Uncounted(using.pyapi))
+        return boxing.unbox_numpy_random_generator(kind, value, own)
+
+    _unboxers.functions[types.NumPyRandomGeneratorType] = take
 
 
 def small() -> None:
