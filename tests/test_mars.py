@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ import tallbayes as tb
 from tallbayes.sampling.diagnostics import ess
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.warmup import shares
+from tallbayes.splines.basis import DEGREE, SD, WIDTH, Splines
 from tallbayes.splines.partition import Partition
 from tallbayes.splines.reversible_jump_loop import COEFFICIENTS
 from tallbayes.splines.warmup import _length
@@ -287,3 +290,13 @@ def test_rows_far_out_do_not_take_the_cells_from_the_others():
         np.ptp(x[0, partition.codes == code]) for code in range(partition.outcome.size) if code != partition.codes[7]
     ]
     assert np.median(spread) < 2.0
+
+
+def test_rows_that_splines_look_at_are_given_back():
+    """What is compiled to count no references may not be given any."""
+    basis, x = np.zeros(WIDTH), np.linspace(0, 1, 5)[None]
+    basis[[DEGREE, SD]] = 1.0
+    line = Splines(np.array([1]), np.array([[0.5, 2.0]]), basis[None, None])
+    before = sys.getrefcount(x)
+    np.testing.assert_array_equal(line.each(x), 0.5 + 2 * x)
+    assert sys.getrefcount(x) == before

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.families.addresses import COLUMN, GENERATOR, INTEGER, MATRIX, NOTHING, NUMBER, TRUTH, Table, struct
-from tallbayes.families.compiled import OPTIONS, compiled, inside
+from tallbayes.families.compiled import LEAN, OPTIONS, compiled, inside
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.passes import LENGTH
 from tallbayes.rows.threads import over_blocks
@@ -157,7 +157,7 @@ def fill(basis, x, start, stop, out):
         out[i] = shift + unit * (hinges * (h3 if h3 > least3 else least3))
 
 
-@inside(forceinline=True)
+@inside(**LEAN, forceinline=True)  # of what it returns its callers count no references
 def _hinge(basis, x, start, stop, j):
     """The variable of a factor, its sign, its knot, and the least value that it has: none if it is a line."""
     column, sign, knot = x[int(basis[VARIABLE + j]), start:stop], basis[SIGN + j], basis[KNOT + j]
