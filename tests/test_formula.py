@@ -185,7 +185,7 @@ BAD_TEXT = [
     ("y ~ .", r"has a '\.'; write the names of the columns"),
     ("y ~ x ~ z", "cannot understand the formula 'y ~ x ~ z': Operator `~` is incorrectly used"),
     ("y ~ log(x", "cannot understand the formula"),
-    ("y ~ log(x y)", "cannot understand the formula"),
+    ("y ~ log(x y)", r"cannot understand 'log\(x y\)' in the formula: invalid syntax"),
     ("y ~ mean(x)", "the formula calls 'mean', which is not among the functions it can call: abs, "),
 ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tallbayes.data import functions
+from tallbayes.data import expression as expressions
+from tallbayes.data.limits import tokens as tokens_of
 from tallbayes.data.summand import python, right_side
 
 FORMS = {"p": "p(successes, trials)", "cbind": "cbind(successes, failures)"}
@@ -16,11 +17,9 @@ def cut(text: str) -> tuple[str, str]:
     >>> cut("cbind(paid, `not paid`) ~ x")
     ('paid ~ x', 'paid + `not paid`')
     """
-    from formulaic.parser.algos.tokenize import tokenize
-
-    tokens = list(tokenize(text))
+    tokens = tokens_of(text)
     end = right_side(tokens)
-    if end != 2 or not (call := functions.arguments(python(tokens[0]), FORMS) if python(tokens[0]) else None):
+    if end != 2 or not (call := expressions.arguments(python(tokens[0]), FORMS) if python(tokens[0]) else None):
         return text, ""
     name, given = call
     if len(given) != 2:

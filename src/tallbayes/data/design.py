@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import functions
+from tallbayes.data.limits import plain
 from tallbayes.data.quiet import without
 from tallbayes.data.tally import Where, row
 
@@ -118,8 +118,3 @@ def require_finite(X: NDArray[np.float64], names: Sequence[str], where: Where = 
                 f"{name!r} is not finite in {np.count_nonzero(~finite)} of {len(values)} rows "
                 f"(first at {where(first)}: {values[first]}); change the term or drop those rows"
             )
-
-
-def plain(error: Exception) -> str:
-    """Take the colours and line breaks out of a message of formulaic."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())

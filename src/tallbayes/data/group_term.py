@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.limits import tokens as tokens_of
 from tallbayes.data.summand import cut_out, operator
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def cut(text: str) -> tuple[str, str | None]:
     >>> cut("y ~ (1 | bank)")
     ('y ~ 1', 'bank')
     """
-    from formulaic.parser.algos.tokenize import tokenize
-
-    tokens = list(tokenize(text))
+    tokens = tokens_of(text)
     if not any("~" in operator(token) for token in tokens):
         raise ValueError(f"the formula {text!r} has no '~'; write it as 'outcome ~ predictors'")
+    if "~" in operator(tokens[-1]):
+        raise ValueError(f"the formula {text!r} has nothing right of the '~'; an intercept alone is 'y ~ 1'")
     if any(token.token == "." and token.kind.value == "value" for token in tokens):
         raise ValueError(
             f"the formula {text!r} has a '.'; write the names of the columns, which are not known without the data"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import functions, group_term
+from tallbayes.data import functions, group_term, limits
 from tallbayes.data import outcome as outcomes
 from tallbayes.data.ahead import ahead
 from tallbayes.data.cleaning import Cleaning
@@ -158,7 +158,10 @@ class Learning:
         example = self.example(parts)
         known = {name: memory.transforms() for name, memory in self.memories.items()}
         left = {} if self.coded is not None else self.left(example, kinds, known["left"]).transforms
-        right = materialise(parsed.right, example, known["right"], self.memories["right"].categories())
+        categories = self.memories["right"].categories()
+        wide = {name: len(kind.levels.values) for name, kind in kinds.items() if kind.levels is not None}
+        limits.refuse_wide(parsed.right, wide | {name: len(values) for name, values in categories.items()})
+        right = materialise(parsed.right, example, known["right"], categories)
         group = group_term.at_least_two(parsed.group, self.levels(parsed.group, kinds)) if parsed.group else ()
         others = {
             what: one_column(what, extra.text, extra.side, example, known[what]).transforms

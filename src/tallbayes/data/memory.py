@@ -19,10 +19,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data import expression as expressions
 from tallbayes.data import functions
-from tallbayes.data.design import plain
 from tallbayes.data.kinds import Distinct
+from tallbayes.data.limits import plain
 from tallbayes.data.sample import Rows, Sample
+from tallbayes.data.syntax import tree
 
 COMBINED = ("center", "scale", "standardize")
 SAMPLED = ("bs", "cc", "cr", "cs", "poly")
@@ -92,7 +94,7 @@ class Memory:
         for factor in (factor for term in side for factor in term.factors):
             if factor.eval_method.value != "python":
                 continue
-            used = functions.check(factor.expr).functions
+            used = expressions.check(factor.expr).functions
             if set(used) & {*REMEMBER, "C"}:
                 self.factors[factor.expr] = factor
             within = nested(factor.expr, (*REMEMBER, "C"), REMEMBER)
@@ -165,7 +167,7 @@ def nested(expression: str, outer: Iterable[str], inner: Iterable[str]) -> bool:
     >>> nested("scale(log(center(x)))", ["scale"], ["center"]), nested("scale(x) + center(x)", ["scale"], ["center"])
     (True, False)
     """
-    calls = _calls(functions.tree(expression)[0], outer)
+    calls = _calls(tree(expression)[0], outer)
     return any(part is not call for call in calls for part in _calls(call, inner))
 
 

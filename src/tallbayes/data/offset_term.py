@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tallbayes.data import functions
+from tallbayes.data import expression
+from tallbayes.data.limits import DEPTH
+from tallbayes.data.limits import tokens as tokens_of
 from tallbayes.data.summand import cut_out, python
 
 
@@ -12,17 +14,16 @@ def cut(text: str) -> tuple[str, str]:
     >>> cut("y ~ x + offset(log(days)) + offset(z)")
     ('y ~ x ', '(log(days)) + (z)')
     """
-    from formulaic.parser.algos.tokenize import tokenize
-
-    found: list[str] = []
-    while True:
-        tokens = list(tokenize(text))
-        calls = [functions.arguments(python(token), ["offset"]) if python(token) else None for token in tokens]
-        place = next((place for place, call in enumerate(calls) if call), None)
-        if place is None:
-            return text, " + ".join(f"({one})" for one in found)
-        term, inside = python(tokens[place]), (calls[place] or ("", []))[1]
-        if len(inside) != 1:
+    tokens, found = tokens_of(text), list[str]()
+    for place in reversed(range(len(tokens))):  # from the right, so that places in the text stay as they are
+        term = python(tokens[place])
+        call = expression.arguments(term, ["offset"]) if term else None
+        if call is None:
+            continue
+        if len(call[1]) != 1:
             raise ValueError(f"the term {term} needs one column or expression, as in offset(log(days))")
+        if len(found) == DEPTH:
+            raise ValueError(f"the formula has more than {DEPTH} offset() terms; make one column of them first")
         text = cut_out(text, tokens, place, place, "term", term)
-        found += inside
+        found.insert(0, call[1][0])
+    return text, " + ".join(f"({one})" for one in found)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tallbayes.data import counts, functions, group_term, offset_term
-from tallbayes.data.design import plain
+from tallbayes.data import counts, expression, group_term, limits, offset_term
 
 
 class Extra(NamedTuple):
@@ -41,18 +40,13 @@ class Parsed(NamedTuple):
 
 def parse(text: str) -> Parsed:
     """What `tallbayes.data.formula.Formula.parse` does."""
-    from formulaic import Formula as Sides
-    from formulaic.errors import FormulaicError
-
-    try:
-        rest, group = group_term.cut(text)
-        rest, offset = offset_term.cut(rest)
-        rest, trials = counts.cut(rest)
-        functions.refuse_code(rest)
-        sides = Sides(rest, _context={})
-    except (FormulaicError, SyntaxError) as error:
-        raise ValueError(f"cannot understand the formula {text!r}: {plain(error)}") from error
+    rest, group = group_term.cut(text)
+    rest, offset = offset_term.cut(rest)
+    rest, trials = counts.cut(rest)
+    expression.refuse_code(rest)
+    sides = limits.sides(rest)
     left, right = getattr(sides, "lhs", []), getattr(sides, "rhs", [])
+    limits.refuse_terms(text, len(right))
     on_left, on_right = _used(left), _used(right)
     if not on_left.columns:
         raise ValueError(f"the formula {text!r} has no outcome; write it as 'outcome ~ predictors'")
@@ -64,21 +58,21 @@ def parse(text: str) -> Parsed:
     if group in on_left.columns:
         raise ValueError(f"the outcome {group!r} is also the group of (1 | {group}); group by another column")
     parts, extras = [on_left, on_right], dict[str, Extra | None](offset=None, trials=None)
-    for name, expression in (("offset", offset), ("trials", trials)):
-        if expression:
-            used = functions.check(expression)
+    for name, said in (("offset", offset), ("trials", trials)):
+        if said:
+            used = expression.check(said)
             parts.append(used)
-            alone = f"0 + {{{expression}}}"
-            functions.refuse_code(alone)  # once more, as formulaic sees it between braces
-            extras[name] = Extra(expression, used.columns, Sides(alone, _context={}))
-    every = functions.Used.joined([*parts, functions.Used((group,) if group else (), ())])
+            alone = f"0 + {{{said}}}"
+            expression.refuse_code(alone)  # once more, as formulaic sees it between braces
+            extras[name] = Extra(said, used.columns, limits.sides(alone))
+    every = expression.Used.joined([*parts, expression.Used((group,) if group else (), ())])
     outcome = str(left[0])
     return Parsed(
         text, outcome, every.columns, on_right.columns, every.functions, left, right, group, every.dates, **extras
     )
 
 
-def _used(side: Iterable[Any]) -> functions.Used:
+def _used(side: Iterable[Any]) -> expression.Used:
     """The data columns that the terms of one side need, in the order they are written, and the functions they call.
 
     formulaic's own `required_variables` overlooks columns inside center(x) and its kind.
@@ -86,7 +80,7 @@ def _used(side: Iterable[Any]) -> functions.Used:
     found = []
     for factor in (factor for term in side for factor in term.factors):
         if factor.eval_method.value == "lookup":
-            found.append(functions.Used((factor.expr,), ()))
+            found.append(expression.Used((factor.expr,), ()))
         elif factor.eval_method.value == "python":
-            found.append(functions.check(factor.expr))
-    return functions.Used.joined(found)
+            found.append(expression.check(factor.expr))
+    return expression.Used.joined(found)

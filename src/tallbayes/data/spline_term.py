@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tallbayes.data import limits
+
 OPTIONS = ("max_interaction", "max_bases", "expected_bases", "lines", "knots")
 
 _CALL, _OPTION = re.compile(r"(?<![\w.`])s\s*\("), re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
@@ -28,6 +30,7 @@ def cut(text: str) -> Spline | None:
     >>> cut("late ~ s(.)").text, cut("late ~ age")
     ('late ~ .', None)
     """
+    limits.refuse_long(text)
     left, tilde, right = text.partition("~")
     if not tilde or not _CALL.search(right):
         return None
@@ -36,8 +39,8 @@ def cut(text: str) -> Spline | None:
     inside = _inside(call, begin.end() - 1) if begin else None
     if inside is None:
         raise ValueError(
-            f"s(...) must be all of the right side of {text!r}: put all variables into it, as in 'y ~ s(x, z)', or use "
-            "terms such as bs(x, df=5) for a regression"
+            f"s(...) must be all of the right side of {limits.shown(text)}: put all variables into it, as in "
+            "'y ~ s(x, z)', or use terms such as bs(x, df=5) for a regression"
         )
     variables, options = [], {}
     for part in _parts(inside):
@@ -91,6 +94,10 @@ def _value(text: str, name: str, said: str) -> Any:
     if name not in OPTIONS:
         raise ValueError(f"s() in {text!r} has no option {name!r}; it has {', '.join(OPTIONS)}")
     try:
-        return ast.literal_eval(said.strip())
-    except (ValueError, SyntaxError):
-        raise ValueError(f"{name}={said.strip()} in {text!r} must be a number") from None
+        value = ast.literal_eval(said.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError(f"{name}={limits.shown(said.strip())} in {limits.shown(text)} must be a number") from None
+    most = limits.OPTIONS["s"].get(name)
+    if most is not None and isinstance(value, int | float) and value > most:
+        raise ValueError(f"{name}={limits.shown(said.strip())} in s(...) is too large; it can be {most:,}")
+    return value

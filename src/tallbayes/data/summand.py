@@ -13,7 +13,7 @@ def quoted(name: str) -> str:
     >>> quoted("fico"), quoted("emp.var.rate")
     ('fico', '`emp.var.rate`')
     """
-    if "`" in name or "\n" in name:
+    if not name or "`" in name or "\n" in name or name.endswith("\\"):
         raise ValueError(f"the name of column {name!r} cannot be written in a formula; rename the column")
     bare = name.isidentifier() and name.isascii() and not (name.startswith("__") or iskeyword(name))
     return name if bare else f"`{name}`"

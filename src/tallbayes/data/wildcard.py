@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tallbayes.data import functions
+from tallbayes.data import expression
 from tallbayes.data.frames import names_and_dates
+from tallbayes.data.limits import tokens as tokens_of
 from tallbayes.data.summand import operator, python, quoted, right_side
 
 
@@ -19,9 +20,7 @@ def expand(text: str, data: Any, others: Iterable[str] = ()) -> tuple[str, Any]:
     >>> expand("y ~ . - z", {"y": [0, 1], "x": [1, 2], "z": [3, 4], "w.1": [5, 6]})[0]
     'y ~ x + `w.1`'
     """
-    from formulaic.parser.algos.tokenize import tokenize
-
-    tokens = list(tokenize(text))
+    tokens = tokens_of(text)
     dots = [place for place, token in enumerate(tokens) if is_dot(token)]
     if not dots or not any("~" in operator(token) for token in tokens):
         return text, data
@@ -83,7 +82,7 @@ def _outcome_and_terms(tokens: Sequence[Any]) -> Iterable[str]:
             yield str(token.token)
         elif code := python(token):
             forms = ("offset",) if place >= right else ("p", "cbind")
-            call = functions.arguments(code, forms)
+            call = expression.arguments(code, forms)
             if call or place < right:
                 for part in call[1] if call else [code]:
-                    yield from functions.check(part).columns
+                    yield from expression.check(part).columns

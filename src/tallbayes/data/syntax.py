@@ -1,0 +1,61 @@
+"""An expression of a formula as Python reads it; what Python would read otherwise than it is written is refused."""
+
+from __future__ import annotations
+
+import ast
+import unicodedata
+from collections.abc import Iterable
+from keyword import iskeyword
+
+from tallbayes.data import limits
+
+
+def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
+    """An expression as Python sees it, and names in backticks, by the plain name that stands for them; not checked."""
+    from formulaic.utils.code import sanitize_variable_names
+
+    quoted: dict[str, str] = {}
+    try:
+        plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}").strip()
+        node = ast.parse(plain, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
+        raise ValueError(f"cannot understand {limits.shown(expression)} in the formula: {why}") from error
+    _refuse_deep(expression, node)
+    if any(type(one) is ast.Constant and type(one.value) is int and one.value > limits.WHOLE for one in ast.walk(node)):
+        raise ValueError(f"the formula has {limits.LARGE} in {limits.shown(expression)}")
+    _refuse_other_names(plain, node, quoted.values())
+    return node, quoted
+
+
+def _refuse_deep(expression: str, root: ast.expr) -> None:
+    level: list[ast.AST] = [root]
+    for _ in range(limits.DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise ValueError(
+        f"the formula has more than {limits.DEPTH} operations inside each other in {limits.shown(expression)}; make "
+        "a column of it first"
+    )
+
+
+def _refuse_other_names(plain: str, root: ast.expr, quoted: Iterable[str]) -> None:
+    """Refuse names that Python reads otherwise: keywords, and letters that it takes for others, such as ｘ for x."""
+    for name in quoted:
+        if iskeyword(name):
+            raise ValueError(
+                f"the name of column {name!r} has a meaning of its own in an expression; rename the column"
+            )
+    every = [] if plain.isascii() else list(ast.walk(root))
+    called = {id(node.func) for node in every if isinstance(node, ast.Call)}  # which are on the list, or refused
+    names = [node for node in every if isinstance(node, ast.Name) and id(node) not in called]
+    lines = plain.encode().splitlines()
+    written = {*quoted}
+    for node in names:
+        if node.lineno == node.end_lineno and node.end_col_offset is not None:
+            written.add(lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode())
+    for name in written:
+        if name.isidentifier() and not name.isascii() and unicodedata.normalize("NFKC", name) != name:
+            other = unicodedata.normalize("NFKC", name)
+            raise ValueError(f"Python reads the name {name!r} as {other!r} in an expression; rename the column")
