@@ -381,6 +381,20 @@ def children(node: Node) -> list[Node]:
     return [part for part in node.parts if isinstance(part, Node)]
 
 
+def size(node: Node) -> int:
+    """How many different nodes it is made of, itself included.
+
+    >>> size(read("exp(eta) + y * exp(eta)"))
+    5
+    """
+    found, waiting = set[Node](), [node]
+    while waiting:
+        if (one := waiting.pop()) not in found:
+            found.add(one)
+            waiting += children(one)
+    return len(found)
+
+
 @cache
 def has(node: Node, symbol: Node) -> bool:
     """Whether a symbol is in it."""

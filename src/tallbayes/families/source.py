@@ -31,9 +31,12 @@ from tallbayes.families.expressions import (
     has_eta,
     multiply,
     scale,
+    size,
     without_constants,
 )
 from tallbayes.families.terms import table
+
+MOST_PARTS = 100  # of an expression or a derivative; code of more would take minutes to compile
 
 # What goes into the code of a family. Numba compiles anew only if the file of a function has changed: so it names them.
 INGREDIENTS = ("chunks", "compiled", "elementary", "intervals", "quadrature", "terms")
@@ -273,6 +276,11 @@ def derivatives_of(node: Node) -> list[Node]:
     memory: dict[Node, Node] = {}
     found = [node]
     for _ in range(4):
+        if size(found[-1]) > MOST_PARTS:
+            raise ValueError(
+                f"the expression is too long to be compiled: it, or one of its derivatives, has {size(found[-1]):,} "
+                f"different parts, and can have {MOST_PARTS}; write a simpler one, or give functions"
+            )
         found.append(derivative(found[-1], memory))
     return found
 
