@@ -9,16 +9,15 @@ the design, but an index of the group of each row.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import group_term, wildcard
+from tallbayes.data import formula_file, group_term, wildcard
 from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.design import materialise, one_column, refuse_unseen, require_finite
 from tallbayes.data.frames import check, read
@@ -27,9 +26,6 @@ from tallbayes.data.nearly import declared, first_odd, remedy
 from tallbayes.data.parsed import Parsed, parse
 from tallbayes.data.tally import Where, row
 from tallbayes.data.texts import USUAL, Texts
-
-FORMAT_VERSION = 2
-READABLE = (1, 2)  # format 1 knew no events, offsets and columns left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,68 +200,15 @@ class Formula:
         >>> bool((Formula.from_json(formula.to_json()).apply({"x": [1.0, 3.5]}) == X).all())
         True
         """
-        return json.dumps(
-            {
-                "version": FORMAT_VERSION,
-                "text": self.text,
-                "coefficients": self.coefficients,
-                "levels": self.levels,
-                "transforms": _pack(self.transforms),
-                "categories": _pack(self.categories),
-                "group_levels": self.group_levels,
-                "event": self.event,
-                "offset_transforms": _pack(self.offset_transforms),
-                "left_out": self.left_out,
-                "texts": self.texts,
-            }
-        )
+        learned = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "parsed"}
+        return formula_file.to_json({"text": self.text, **learned})
 
     @classmethod
     def from_json(cls, text: str) -> Formula:
-        """Read back what `to_json` wrote.
+        """Read back what `to_json` wrote; ValueError says what is wrong with other texts.
 
         >>> formula, X, y = Formula.learn("y ~ x", {"y": [0, 1], "x": [1.0, 3.5]})
         >>> Formula.from_json(formula.to_json()).coefficients
         ('Intercept', 'x')
         """
-        saved = json.loads(text)
-        version = saved.get("version") if isinstance(saved, dict) else None
-        if version not in READABLE:
-            raise ValueError(f"expected a formula saved in format {FORMAT_VERSION}, got format {version}")
-        return cls(
-            cls.parse(saved["text"]),
-            tuple(saved["coefficients"]),
-            {name: Levels(*levels) for name, levels in saved["levels"].items()},
-            _unpack(saved["transforms"]),
-            _unpack(saved["categories"]),
-            tuple(saved.get("group_levels", ())),  # formulas saved before there were groups have none
-            saved.get("event"),
-            _unpack(saved.get("offset_transforms", {"dict": []})),
-            tuple(saved.get("left_out", ())),
-            Texts.of(*saved.get("texts", USUAL)),
-        )
-
-
-def _pack(value: Any) -> Any:
-    """Turn learned state into what JSON can hold; `_unpack` is its inverse."""
-    if isinstance(value, np.ndarray):
-        return {"array": value.ravel().tolist(), "dtype": str(value.dtype), "shape": value.shape}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {"dict": [[_pack(key), _pack(entry)] for key, entry in value.items()]}
-    if isinstance(value, list):
-        return [_pack(entry) for entry in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise ValueError(f"cannot save what the formula learned: {value!r} of type {type(value).__name__}")
-
-
-def _unpack(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unpack(entry) for entry in value]
-    if isinstance(value, dict) and "array" in value:
-        return np.array(value["array"], dtype=value["dtype"]).reshape(value["shape"])
-    if isinstance(value, dict):
-        return {_unpack(key): _unpack(entry) for key, entry in value["dict"]}
-    return value
+        return cls(**formula_file.from_json(text))
