@@ -82,6 +82,11 @@ class HierarchicalFit(Fit):
         sigma, theta = (values[divmod(chosen, values.shape[1])] for values in self._drawn())
         return partial(GroupEffects, self.formula, theta, NewGroups(sigma, seed))
 
+    def _check(self) -> None:
+        wrong = [name for name in ("rows", "outcome", "alone") if name not in self.groups]
+        if wrong or self.groups.sizes.get(self.group) != self.posterior.sizes[self.group]:
+            raise ValueError(f"what is known of each group of {self.group!r} does not fit the draws")
+
     def _effects(self) -> list[str]:
         from tallbayes.groups.report import group_section  # here, since a report needs fits
 

@@ -77,6 +77,7 @@ class Fit:
     groups: xr.Dataset | None = None  # what is known of each group, if there are any
     standing: Standing | None = None  # where its chains have stopped
     origin: Origin | None = None  # how it was made
+    continued: bytes | None = None  # both as a file has them, where it was loaded (`continuation.py`)
 
     posterior: xr.Dataset = dataset()
     sample_stats: xr.Dataset = dataset()
@@ -254,7 +255,7 @@ class Fit:
         The draws are those of one longer run, bit for bit. The data are read once more, and set-up and warm-up are done
         again; with a checkpoint they go on in its folder, and warm-up is not done again. A fit that was loaded
         needs what its file has not: `more(draws=1_000, data=frame)` where data were no file; weights and offsets that
-        were arrays; the `model` of `tb.sample`.
+        were arrays; functions of yours; an `engine`; the `model` of `tb.sample`.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
@@ -406,6 +407,9 @@ class Fit:
         from tallbayes.results.report import report
 
         report(self, path)
+
+    def _check(self) -> None:
+        """Raise ValueError if what a file has of it does not fit together."""
 
     def _effects(self) -> list[str]:
         """Sections of the report on what was fitted besides coefficients."""

@@ -41,11 +41,15 @@ def go_on(fit: Fit, draws: int | None, target_ess: float | None, again: Mapping[
         raise ValueError("say how many more draws there should be: more(draws=1_000), or more(target_ess=2_000)")
     check_whole("draws", draws, 1)
     origin: Origin | None = fit.origin
-    if origin is None:
+    standing: Standing | None = fit.standing
+    if origin is None and fit.continued is not None:
+        from tallbayes.results.continuation import from_bytes
+
+        origin, standing = from_bytes(fit.continued, fit)
+    if origin is None or origin.door not in DOORS:
         raise ValueError("this fit does not know how it was made (an older version has saved it); fit again")
     arguments = recalled(origin.asked, {**origin.given, **again}, "fit.more(draws=1_000, {}=...)")
     made = fit.posterior.sizes["draw"]
     arguments |= {"draws": None if draws is None else made + draws, "target_ess": target_ess, "progress": progress}
     arguments["seed"] = fit.stats["seed"]
-    standing: Standing | None = fit.standing
     return DOORS[origin.door](arguments, origin.checkpoint, standing)

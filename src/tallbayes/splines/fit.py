@@ -23,7 +23,7 @@ from tallbayes.results.predict import Asked, Predicted, as_table, check_interval
 from tallbayes.results.story import enumerated
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
-from tallbayes.splines.basis import DEGREE, VARIABLE, WIDTH, Splines
+from tallbayes.splines.basis import DEGREE, MOST, VARIABLE, WIDTH, Splines
 from tallbayes.splines.effects import SUBSETS, effect
 from tallbayes.splines.probabilities import EFFECT, INTERVAL, effect_dataset, effect_summary, grid_of, stored_effect
 
@@ -115,6 +115,24 @@ class MARSFit(Fit):
         of_draw[some], of_means[some] = bases[number[some]], means[number[some]]
         count = self._values("bases").reshape(-1).astype(np.intp)
         return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
+
+    def _check(self) -> None:
+        bases, means, number = self.table["bases"].values, self.table["means"].values, self.splines["basis"].values
+        beta, count, most = self.splines["beta"].values, self._values("bases"), number.shape[-1]
+        if beta.shape != (*count.shape, most + 1) or number.shape[:2] != count.shape or count.min() < 0:
+            raise ValueError("the coefficients of the splines do not fit the draws")
+        if count.max() > most or number.max(initial=-1) >= len(bases) or number.dtype.kind != "i":
+            raise ValueError("splines have bases that are not in their table")
+        if not (np.arange(most) < count[..., None])[number >= 0].all() or not np.isfinite(bases).all():
+            raise ValueError("splines have more bases than they should")
+        if bases.shape[1:] != (WIDTH,) or means.shape != (len(bases), SUBSETS):
+            raise ValueError("the bases of splines are not as they were written")
+        degree, variables = bases[:, DEGREE], bases[:, VARIABLE : VARIABLE + MOST]
+        if not np.isin(degree, range(1, MOST + 1)).all() or not np.isin(variables, range(len(self.variables))).all():
+            raise ValueError("bases of splines have variables that are not there")
+        names = () if self.formula is None else self.formula.coefficients
+        if self.formula is not None and tuple(name for name in names if name != "Intercept") != self.variables:
+            raise ValueError("the variables of the splines are not those of the formula")
 
     def _design(self, new_data: Any, where: Where = row) -> Array:
         """Variables (d, rows) of new data."""

@@ -1,0 +1,135 @@
+"""What a file keeps of a fit so that it can go on: how it was made, and where its chains have stopped.
+
+Draws that the posterior has are not kept twice, and of each update only what is told of a run. The bytes are those of
+`packed.py`: nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallbayes.engines import packed
+from tallbayes.engines.wire import pack
+from tallbayes.results.fit import Fit
+from tallbayes.results.more import Origin
+from tallbayes.sampling.checkpoint import VERSIONS, Argument
+from tallbayes.sampling.journal import Standing
+from tallbayes.sampling.kernel import Draws
+from tallbayes.sampling.past import CheckpointError
+
+Array = NDArray[np.float64]
+
+
+def to_bytes(fit: Fit) -> bytes | None:
+    """What `from_bytes` needs, besides the posterior; None if the fit does not know how it was made."""
+    if fit.standing is None or fit.origin is None:
+        return fit.continued
+    state, streams, draws, facts = fit.standing
+    asked = {name: _safe(name, argument) for name, argument in fit.origin.asked.items()}
+    kept = {
+        "versions": {name: version(name) for name in VERSIONS},
+        "door": fit.origin.door,
+        "asked": {name: argument._asdict() for name, argument in asked.items()},
+        "state": state,
+        "streams": streams,
+        "facts": facts,
+        "draws": _taken(draws, fit),
+    }
+    return b"".join(packed.parts(pack(kept, functions=False)))
+
+
+def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
+    """How the fit was made, and where its chains have stopped.
+
+    Raises DamagedError if that cannot be read, and CheckpointError if the draws of other versions would differ.
+    """
+    kept = packed.from_bytes(content)
+    try:
+        versions, own = kept["versions"], {name: version(name) for name in VERSIONS}
+        others = [f"{name} {versions.get(name)} (here: {own[name]})" for name in own if versions.get(name) != own[name]]
+        if others:
+            raise CheckpointError(
+                f"the fit was made with {', '.join(others)}; its draws might go on otherwise here: take the versions "
+                "that made it, or fit again"
+            )
+        asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
+        draws = _put(kept["draws"], fit)
+        return Origin(str(kept["door"]), asked), Standing(kept["state"], kept["streams"], draws, dict(kept["facts"]))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise packed.DamagedError(f"where the chains of the fit have stopped cannot be read ({error})") from error
+
+
+def _safe(name: str, argument: Argument) -> Argument:
+    """What a stranger may have put into a file must not decide where else things are read, written or computed."""
+    if name == "cache" or (name == "engine" and argument.packed != Argument.of(None).packed):
+        return Argument.of(None) if name == "cache" else argument._replace(packed=None)
+    return argument
+
+
+def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:
+    """The draws, without what the posterior has, and without what follows from the rest or is told nobody."""
+    columns = _columns(fit)
+    places: dict[bytes, int] = {column.tobytes(): place for place, column in enumerate(columns)}
+    own = [np.ascontiguousarray(draws.theta[:, :, place].T) for place in range(draws.theta.shape[2])]
+    found = np.array([places.get(column.tobytes(), -1) for column in own], np.int64)
+    rest = [column for column, place in zip(own, found, strict=True) if place < 0]
+    accepted, decided = draws.accepted, draws.decided
+    return {
+        "found": found,
+        "rest": np.array(rest) if rest else np.empty((0, *draws.theta.shape[1::-1])),
+        "log_posterior": _or_number(draws.log_posterior),
+        "variance": _or_number(draws.variance),
+        "shape": accepted.shape,
+        "accepted": np.packbits(accepted),
+        "decided": True if decided.all() else np.packbits(decided),
+        "screened": None if np.array_equal(draws.screened, accepted) else draws.screened,
+        "one_stage": bool(np.isnan(draws.log_second).all()),
+    }
+
+
+def _put(kept: dict[str, Any], fit: Fit) -> Draws:
+    columns, shape = _columns(fit), tuple(int(size) for size in kept["shape"])
+    steps, _, chains = shape
+    own, rest = [], iter(kept["rest"])
+    for place in kept["found"].tolist():
+        own.append(columns[place] if place >= 0 else next(rest))
+    theta = np.ascontiguousarray(np.array(own).transpose(2, 1, 0))
+    accepted = _flags(kept["accepted"], shape)
+    decided = np.ones(shape, bool) if kept["decided"] is True else _flags(kept["decided"], shape)
+    screened = accepted.astype(float) if kept["screened"] is None else kept["screened"]
+    log_posterior, variance = (_filled(kept[name], (steps, chains)) for name in ("log_posterior", "variance"))
+    log_first, log_second = np.full(shape, np.nan), np.full(shape, np.nan if kept["one_stage"] else 0.0)
+    draws = Draws(theta, log_posterior, screened, decided, accepted, log_first, log_second, variance)
+    if any(len(part) != steps for part in draws) or theta.shape[:2] != (steps, chains) or screened.shape != shape:
+        raise ValueError("its draws have not the shape of the posterior")
+    return draws
+
+
+def _columns(fit: Fit) -> list[Array]:
+    """All that the posterior has of each draw, as arrays (chain, draw)."""
+    found = []
+    for values in fit.posterior.data_vars.values():
+        if values.dims[:2] == ("chain", "draw") and values.dtype == np.float64:
+            every = values.values.reshape(*values.shape[:2], -1)
+            found += [np.ascontiguousarray(every[:, :, place]) for place in range(every.shape[2])]
+    return found
+
+
+def _or_number(values: Array) -> Array | float:
+    """One number if all are that."""
+    first = float(values.flat[0])
+    return first if np.array_equal(values, np.full_like(values, first), equal_nan=True) else values
+
+
+def _filled(kept: Any, shape: tuple[int, ...]) -> Array:
+    return np.full(shape, kept) if isinstance(kept, float) else np.array(kept, float).reshape(shape)
+
+
+def _flags(kept: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    return np.unpackbits(kept, count=int(np.prod(shape))).reshape(shape).astype(bool)
