@@ -27,14 +27,19 @@ DATA["v"] = 1 + DATA["x"] + 0.3 * RNG.normal(size=ROWS)
 
 # A run: where it keeps itself, if anywhere, and how much it draws.
 Run = Callable[..., tb.Fit]
+AGAIN: dict[Run, Callable[[], dict[str, Any]]] = {}  # what files do not keep of a run, if it is to go on
 
 
 def _fit(formula: str, method: Any = "auto", **options: Any) -> Run:
-    return lambda **how: tb.fit(formula, DATA, method=method, **options, **how)
+    run = lambda **how: tb.fit(formula, DATA, method=method, **options, **how)  # noqa: E731
+    AGAIN[run] = lambda: {"data": DATA}
+    return run
 
 
 def _sample(make: Callable[[], Any], method: Any = "auto") -> Run:
-    return lambda **how: tb.sample(make(), method, **how)
+    run = lambda **how: tb.sample(make(), method, **how)  # noqa: E731
+    AGAIN[run] = lambda: {"model": make()}
+    return run
 
 
 def _normal(theta: Any, rows: Any) -> Any:
@@ -52,10 +57,16 @@ def _own() -> tb.Model:
     return tb.Model(_normal, prior, start=start, data=DATA, columns=["x", "v"], derivatives=_slopes)
 
 
+FOLDER = tempfile.TemporaryDirectory()
+
+
 def _with_workers(**how: Any) -> tb.Fit:
-    with tempfile.TemporaryDirectory() as folder:
-        DATA.to_csv(Path(folder, "data.csv"), index=False)
-        return tb.fit("y ~ x", str(Path(folder, "data.csv")), engine=Local(2), **how)
+    path = Path(FOLDER.name, "data.csv")
+    DATA.to_csv(path, index=False)
+    return tb.fit("y ~ x", str(path), engine=Local(2), **how)
+
+
+AGAIN[_with_workers] = lambda: {"engine": Local(2)}
 
 
 RUNS: dict[str, Run] = {

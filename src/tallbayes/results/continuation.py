@@ -6,6 +6,7 @@ Draws that the posterior has are not kept twice, and of each update only what is
 
 from __future__ import annotations
 
+import zlib
 from importlib.metadata import version
 from typing import Any
 
@@ -18,10 +19,13 @@ from tallbayes.results.fit import Fit
 from tallbayes.results.more import Origin
 from tallbayes.sampling.checkpoint import VERSIONS, Argument
 from tallbayes.sampling.journal import Standing
-from tallbayes.sampling.kernel import Draws
+from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.past import CheckpointError
 
 Array = NDArray[np.float64]
+
+FACTS = ("start", "spent", "goal", "seconds", "asked")  # that a run goes on with (`past.py`)
+TRIED = 1 << 20  # bytes by which is seen whether squeezing is of use
 
 
 def to_bytes(fit: Fit) -> bytes | None:
@@ -57,9 +61,13 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
                 "that made it, or fit again"
             )
         asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
-        draws = _put(kept["draws"], fit)
-        return Origin(str(kept["door"]), asked), Standing(kept["state"], kept["streams"], draws, dict(kept["facts"]))
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        draws, streams, facts = _put(kept["draws"], fit), kept["streams"], dict(kept["facts"])
+        if not isinstance(streams, Streams) or any(len(part) != draws.theta.shape[1] for part in streams):
+            raise ValueError("its chains have no random numbers")
+        if missing := [name for name in FACTS if name not in facts]:
+            raise ValueError(f"it does not know {missing[0]!r}")
+        return Origin(str(kept["door"]), asked), Standing(kept["state"], streams, draws, facts)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, StopIteration, zlib.error) as error:
         if isinstance(error, CheckpointError):
             raise
         raise packed.DamagedError(f"where the chains of the fit have stopped cannot be read ({error})") from error
@@ -82,7 +90,7 @@ def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:
     accepted, decided = draws.accepted, draws.decided
     return {
         "found": found,
-        "rest": np.array(rest) if rest else np.empty((0, *draws.theta.shape[1::-1])),
+        "rest": _squeezed(rest),
         "log_posterior": _or_number(draws.log_posterior),
         "variance": _or_number(draws.variance),
         "shape": accepted.shape,
@@ -96,7 +104,8 @@ def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:
 def _put(kept: dict[str, Any], fit: Fit) -> Draws:
     columns, shape = _columns(fit), tuple(int(size) for size in kept["shape"])
     steps, _, chains = shape
-    own, rest = [], iter(kept["rest"])
+    missing = int((kept["found"] < 0).sum())
+    own, rest = [], iter(_unsqueezed(kept["rest"], (missing, chains, steps)))
     for place in kept["found"].tolist():
         own.append(columns[place] if place >= 0 else next(rest))
     theta = np.ascontiguousarray(np.array(own).transpose(2, 1, 0))
@@ -109,6 +118,21 @@ def _put(kept: dict[str, Any], fit: Fit) -> Draws:
     if any(len(part) != steps for part in draws) or theta.shape[:2] != (steps, chains) or screened.shape != shape:
         raise ValueError("its draws have not the shape of the posterior")
     return draws
+
+
+def _squeezed(columns: list[Array]) -> Any:
+    """Arrays, as bytes that are fewer if they can be: of splines, most entries are zeros or as before."""
+    whole = np.array(columns)
+    content = whole.tobytes()
+    shorter = len(zlib.compress(content[:TRIED], 1)) < len(content[:TRIED]) / 2
+    return zlib.compress(content, 1) if shorter else whole
+
+
+def _unsqueezed(kept: Any, shape: tuple[int, ...]) -> Array:
+    if isinstance(kept, bytes):
+        size = 8 * int(np.prod(shape))
+        kept = np.frombuffer(zlib.decompressobj().decompress(kept, size + 1))  # no more than there should be
+    return np.asarray(kept, float).reshape(shape)
 
 
 def _columns(fit: Fit) -> list[Array]:
@@ -132,4 +156,7 @@ def _filled(kept: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _flags(kept: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    return np.unpackbits(kept, count=int(np.prod(shape))).reshape(shape).astype(bool)
+    count = int(np.prod(shape))
+    if kept.size != -(-count // 8):
+        raise ValueError("its flags are not one for each draw")
+    return np.unpackbits(kept, count=count).reshape(shape).astype(bool)
