@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
 
 STATE: dict[str, tuple[type, ...]] = {
-    "stats": (dict,), "formula": (str, type(None)), "family": (dict,), "offset": (str, type(None)),
+    "kind": (str,), "stats": (dict,), "formula": (str, type(None)), "family": (dict,), "offset": (str, type(None)),
     "has_offset": (bool,), "prior": (dict, type(None)),
 }  # fmt: skip
 STATS: dict[str, tuple[type, ...]] = {  # what is told of every run
@@ -25,7 +25,7 @@ DRAWN = ("posterior", "sample_stats")
 
 
 def state_of(saved: Any) -> dict[str, Any]:
-    """What a file has as JSON, with its format and kind; ValueError if it is something else."""
+    """What a file has as JSON, with its format; ValueError if it is something else."""
     try:
         state = json.loads(saved)
     except (ValueError, TypeError, RecursionError) as error:
@@ -33,8 +33,6 @@ def state_of(saved: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise ValueError("what it says of the fit is no JSON object")
     _require(state, {"format": (int,)}, "the fit")
-    if "kind" not in state:
-        state["kind"] = None
     return state
 
 

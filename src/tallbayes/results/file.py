@@ -83,9 +83,9 @@ def load(path: str | os.PathLike[str]) -> Fit:
         raise ValueError(f"{path!r} was not written by tallbayes; load takes what fit.save wrote")
     try:
         state = checks.state_of(saved)
-        form, kind = state["format"], Fit.kinds.get(state["kind"])
     except ValueError as error:
         raise _damaged(path, error) from error
+    form = state["format"]
     if form not in (UNSEALED, FORMAT_VERSION):
         raise ValueError(
             f"{path!r} has format {form}, but this version of tallbayes reads {FORMAT_VERSION}; "
@@ -93,10 +93,14 @@ def load(path: str | os.PathLike[str]) -> Fit:
         )
     if form == FORMAT_VERSION and not has_seal:
         raise DamagedError(f"{path!r} is damaged, or another program has changed it: the end of it is not there")
-    if kind is None:
+    try:
+        checks.check_state(state)
+    except ValueError as error:
+        raise _damaged(path, error) from error
+    if state["kind"] not in Fit.kinds:
         raise ValueError(f"{path!r} holds a fit of kind {state['kind']!r}; load it with the version that wrote it")
     try:
-        return _fit(path, state, kind)
+        return _fit(path, state, Fit.kinds[state["kind"]])
     except Exception as error:  # whatever HDF5 or somebody who has made a seal, too, has made of it
         raise _damaged(path, error) from error
 
@@ -104,7 +108,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
 def _fit(path: str, state: dict[str, Any], kind: type[Fit]) -> Fit:
     import xarray as xr
 
-    checks.check_state(state)
     with xr.open_datatree(path, engine="h5netcdf") as opened:
         tree = opened.load()
     parts: dict[str, Any] = {
