@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,17 @@ def examples(request, monkeypatch, tmp_path_factory) -> None:
 
         monkeypatch.setattr(report, "MOST_PANELS", 1)
         monkeypatch.setattr(report, "MOST_TRACES", 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A disk of a megabyte."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip(f"no small disk: {done.stderr.decode()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)

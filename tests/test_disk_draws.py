@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import threading
 import time
 import tracemalloc
@@ -196,18 +195,6 @@ def test_a_fit_holds_chunks_only(method):
 
 
 # --- a full disk ---
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A megabyte, which only root can mount."""
-    if os.name != "posix" or os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True)
-    if done.returncode:
-        pytest.skip(f"no small disk: {done.stderr.decode()}")
-    yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_a_full_disk_is_told_of_and_nothing_is_left(small_disk):

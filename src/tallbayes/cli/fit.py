@@ -143,7 +143,8 @@ def fit_command(
     """
     if more:
         raise click.UsageError(f'unexpected {" ".join(more)!r} after {formula!r}; quote the formula, as in "y ~ x"')
-    refuse(force, {"--out": out, "--report": report}, data)
+    kept = {"--checkpoint": options["checkpoint"], "--cache": options["cache"]}
+    refuse(force, {"--out": out, "--report": report}, data, folders=kept)
     if report is not None:
         check_page(report)
 

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
@@ -42,10 +42,13 @@ def as_typed(message: str) -> str:
     return OPTION.sub(typed, message)
 
 
-def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:
+def refuse(
+    force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path, folders: Mapping[str, str | Path | None] = {}
+) -> None:
     """Raise an error if nothing can, or should, be written to the outputs, which are given by their names.
 
-    What is read is never replaced, and no output by another, also with force.
+    What is read is never replaced, and no output by another, also with force; nor is anything written into `folders`
+    that have files of their own.
     """
     from tallbayes.data.writing import check_writable
 
@@ -54,26 +57,35 @@ def refuse(force: bool, outputs: Mapping[str, Path | None], *inputs: str | Path)
         if _same(path, second):
             raise click.UsageError(f"{name} and {other} are the same file, '{path}'; give each a name of its own")
     for name, path in given.items():
-        if any(_same(path, file) for source in inputs for file in _files(source)):
+        if path.exists() and any(_same(path, file) for source in inputs for file in _files(source)):
             raise click.UsageError(f"{name} '{path}' is a file that is read, and would be lost; choose another name")
+        for what, folder in folders.items():
+            if folder is not None and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+                raise click.UsageError(
+                    f"{name} '{path}' lies in the folder of {what}, '{folder}'; choose another place"
+                )
     for path in given.values():
         check_writable(path)
         if path.exists() and not force:
             raise FileExistsError(f"'{path}' exists already; choose another name, or --force to replace it")
 
 
-def _files(source: str | Path) -> list[str]:
-    """The files that a name or a pattern stands for."""
-    path = os.path.expanduser(source)
-    return [path] if os.path.exists(path) else glob.glob(path, recursive=True)
+def _files(source: str | Path) -> Iterator[str]:
+    """The files that a name, a pattern or a folder stands for."""
+    path = os.path.expanduser(str(source).removeprefix("file://"))
+    for found in [path] if os.path.exists(path) else glob.glob(path, recursive=True):
+        if os.path.isdir(found):
+            yield from (os.path.join(at, name) for at, _, names in os.walk(found, followlinks=True) for name in names)
+        else:
+            yield found
 
 
 def _same(one: str | Path, other: str | Path) -> bool:
     """Whether both name one file, which need not be there yet."""
     try:
         return os.path.samefile(one, other)
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+    except OSError:  # some systems do not tell a from A
+        return os.path.realpath(one).casefold() == os.path.realpath(other).casefold()
 
 
 def check_page(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from tallbayes.data.writing import replacing
+from tallbayes.data.writing import check_writable, replacing
 from tallbayes.paper import bank, hierarchical, loans, mars
 from tallbayes.paper.experiment import CutShort, Experiment, Finding, made_until
 from tallbayes.results import page
@@ -48,6 +48,7 @@ def reproduce(
         raise ValueError(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder / "index.html")
     given, sections = _data(data), list[str]()
     for place, name in enumerate(names):
         module, began = EXPERIMENTS[name], time.perf_counter()
@@ -74,11 +75,13 @@ def write(experiment: Experiment, seconds: float, folder: Path) -> str:
     own = folder / experiment.name
     own.mkdir(exist_ok=True)
     for name, (_, table) in experiment.tables.items():
-        table.to_csv(own / f"{name}.csv")
+        with replacing(own / f"{name}.csv") as partial:
+            table.to_csv(partial)
     figures = []
     for name, (caption, figure) in experiment.figures.items():
         drawn = page.svg(figure, caption)
-        (own / f"{name}.svg").write_text(drawn, encoding="utf-8")
+        with replacing(own / f"{name}.svg") as partial:
+            partial.write_text(drawn, encoding="utf-8")
         figures.append(page.drawn(caption, wide=drawn))
     return _section(experiment, figures, seconds)
 

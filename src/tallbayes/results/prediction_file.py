@@ -93,7 +93,8 @@ def _write_parquet(tables: Iterable[Any], path: Path) -> int:
     coming = iter(tables)
     first = next(coming)
     rows = int(first.num_rows)
-    with pq.ParquetWriter(path, first.schema) as writer:
+    # Arrow would keep a file of its own open that it cannot complete, and with it what is written on a full disk.
+    with path.open("wb") as file, pq.ParquetWriter(file, first.schema) as writer:
         writer.write_table(first)
         for table in coming:
             writer.write_table(table)

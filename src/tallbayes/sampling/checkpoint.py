@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from tallbayes.data.writing import check_folder, write_whole
+from tallbayes.data.writing import check_folder, full_disk, write_whole
 from tallbayes.engines import packed
 from tallbayes.engines.wire import Message, pack, unpack
 from tallbayes.models.model import Model
@@ -259,10 +259,14 @@ def _locked(folder: Path) -> Iterator[None]:
                 f"somebody else works on the run in '{folder}' (process {file.read().strip() or 'unknown'}); wait "
                 "until that has ended, or choose another folder"
             )
-        file.seek(0)
-        file.truncate()
-        file.write(f"{os.getpid()}")
-        file.flush()
+        try:
+            with full_disk(folder):
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), f"{os.getpid()}".encode())
+        except OSError:
+            if os.listdir(folder) == [LOCK]:  # it is new, and nothing comes of it
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         yield
 
 
