@@ -135,7 +135,7 @@ def test_edpm_is_the_ess_of_the_thinned_chain_over_minutes(noise):
 
 def test_arguments_are_checked(noise):
     for call, message in [
-        (lambda: ess(noise, "middle"), "choose 'bulk' or 'tail'"),
+        (lambda: ess(noise, "middle"), "choose one of bulk, tail"),
         (lambda: mcse(noise, "median"), "choose 'mean' or 'sd'"),
         (lambda: ess(noise[0]), r"shape \(chain, draw, parameter\), got \(1000, 3\)"),
         (lambda: edpm(noise, 0.0), "minutes must be positive"),

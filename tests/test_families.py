@@ -385,5 +385,5 @@ def test_unknown_links(make):
 def test_columns_are_names():
     with pytest.raises(ValueError, match="trials must be the name of a column, not 5"):
         Binomial(5)
-    with pytest.raises(ValueError, match=r"exposure must be the name of a column, not .*; for arrays use offset="):
+    with pytest.raises(ValueError, match=r"exposure must be the name of a column .for arrays there is offset=., not array"):
         Poisson(np.ones(3))

@@ -158,7 +158,7 @@ REFUSED = {
     "lists": (pl.DataFrame({"d": [[1], [2]]}), "column 'd' holds values of type .*list"),
     "bytes": ({"d": np.array([b"a"], dtype=object)}, "column 'd' holds values of type binary"),
     "two dimensions": ({"d": np.zeros((2, 2))}, "column 'd' has 2 dimensions"),
-    "scalar": ({"d": 1.0}, "column 'd' has 0 dimensions"),
+    "scalar": ({"d": 1.0}, "column 'd' is 1.0; give a list or an array"),
     "no rows": ({"d": []}, "the data has no rows"),
     "no columns": ({}, "the data has no columns"),
     "duplicate": (pd.DataFrame([[1, 2]], columns=["d", "d"]), "duplicate column names: 'd'; rename"),
@@ -186,7 +186,7 @@ def test_unknown_columns_are_listed_with_close_matches():
 
 
 def test_unknown_type():
-    with pytest.raises(TypeError, match="cannot read data of type int; give a data frame"):
+    with pytest.raises(ValueError, match="cannot read data of type int; give a data frame"):
         read(3, ["x"])
 
 

@@ -20,7 +20,7 @@ COLUMNS = Moments(
 
 
 def prior_of(given, names=NAMES):
-    return Prior.of(given, names, Moments(*(part[: len(names)] for part in COLUMNS)))
+    return Prior.of(without_texts(given), names, Moments(*(part[: len(names)] for part in COLUMNS)))
 
 
 PRIOR = prior_of({"Intercept": Normal(0, 10), "fico": Normal(1, 0.01), "dti": Normal(-3.0, 1e4)})
@@ -180,45 +180,45 @@ def test_by_name(given, mean, scale, df):
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("given", "message"),
     [
-        ({"ficoo": Normal()}, ValueError, "prior given for 'ficoo', which is no coefficient.*did you mean 'fico'"),
-        ({"zzz": StudentT(3)}, ValueError, "there are Intercept, fico, dti"),
-        ({"fico": 3}, TypeError, "a coefficient's prior must be tb.Normal or tb.StudentT, not int"),
-        (2.5, TypeError, "prior must be tb.Normal, tb.StudentT or a dict of them by coefficient, not float"),
-        ([Normal()] * 3, TypeError, "not list"),
+        ({"ficoo": Normal()}, "prior given for 'ficoo', which is no coefficient.*did you mean 'fico'"),
+        ({"zzz": StudentT(3)}, "there are Intercept, fico, dti"),
+        ({"fico": 3}, "the prior of 'fico' must be tb.Normal, tb.StudentT, a text such as 'normal.0, 1.', not 3"),
+        (2.5, "prior must be tb.Normal, .* or a dict of them by coefficient, not 2.5"),
+        ([Normal()] * 3, "not a value of type list"),
     ],
 )
-def test_refused(given, error, message):
-    with pytest.raises(error, match=message):
+def test_refused(given, message):
+    with pytest.raises(ValueError, match=message):
         prior_of(given)
 
 
 def test_a_name_that_is_no_text_is_refused_by_name():
-    with pytest.raises((TypeError, ValueError), match="prior given for 1"):
+    with pytest.raises(ValueError, match="a name in prior must be the name of a coefficient, not 1"):
         prior_of({1: Normal()})
 
 
 @pytest.mark.parametrize("wrong", [0, -1, np.inf, np.nan, -np.inf])
 def test_impossible_student_t(wrong):
-    with pytest.raises(ValueError, match=f"prior df must be a positive number, not {wrong}"):
+    with pytest.raises(ValueError, match=f"prior df must be a positive number from 0.5 to .*, not {wrong}"):
         StudentT(wrong)
-    with pytest.raises(ValueError, match=f"prior scale must be a positive number, not {wrong}"):
+    with pytest.raises(ValueError, match=f"prior scale must be a positive number from 1e-100 to .*, not {wrong}"):
         StudentT(3, 0, wrong)
     if not np.isfinite(wrong):
-        with pytest.raises(ValueError, match=f"prior mean must be a finite number, not {wrong}"):
+        with pytest.raises(ValueError, match=f"prior mean must be a number .*, not {wrong}"):
             StudentT(3, wrong)
 
 
 @pytest.mark.parametrize("sd", [0, -1, np.inf, np.nan, -np.inf])
 def test_impossible_sd(sd):
-    with pytest.raises(ValueError, match=f"prior sd must be a positive number, not {sd}"):
+    with pytest.raises(ValueError, match=f"prior sd must be a positive number from 1e-100 to .*, not {sd}"):
         Normal(0, sd)
 
 
 @pytest.mark.parametrize("mean", [np.inf, -np.inf, np.nan])
 def test_impossible_mean(mean):
-    with pytest.raises(ValueError, match=f"prior mean must be a finite number, not {mean}"):
+    with pytest.raises(ValueError, match=f"prior mean must be a number .*, not {mean}"):
         Normal(mean, 1)
 
 
@@ -250,8 +250,8 @@ def test_priors_from_text(text, prior):
         ("student_t(4, 0)", "is not like normal"),
         ("cauchy(0, 1)", "is not like normal"),
         ("fico=normal(0, 1)", "is not like normal"),
-        ("normal(0, -1)", "prior sd must be a positive number, not -1"),
-        ("normal(nan, 1)", "prior mean must be a finite number"),
+        ("normal(0, -1)", "prior sd must be a positive number .*, not -1"),
+        ("normal(nan, 1)", "prior mean must be a number .*, not nan"),
     ],
 )
 def test_texts_that_are_no_priors(text, message):

@@ -1,9 +1,12 @@
 """Surrogates: unbiased over seeds, exact where they must be, and expansions against differences."""
 
+import re
+
 import harness
 import numpy as np
 import pytest
 
+from tallbayes.data.options import shown
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import find_mode
 from tallbayes.rows.memory import MemoryRows
@@ -245,21 +248,21 @@ def test_any_function_is_a_surrogate(models):
 @pytest.mark.parametrize("wrong", [None, 3, "taylor", object()], ids=["none", "number", "text", "object"])
 def test_not_a_surrogate(wrong, models):
     model, mode = models["plain"]
-    with pytest.raises(TypeError, match=f"surrogate must be .*, not {type(wrong).__name__}"):
+    with pytest.raises(ValueError, match=f"surrogate must be .*, not {re.escape(shown(wrong))}"):
         build(wrong, model, mode, np.random.default_rng(16))
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "many", None])
 def test_impossible_sizes(size):
     for make in (Subsample, CaseControl, lambda size: Stratified(size, "bank")):
-        with pytest.raises(ValueError, match=f"size must be a positive whole number, not {size!r}"):
+        with pytest.raises(ValueError, match=f"size must be a whole number of at least 1, not {size!r}"):
             make(size)
 
 
 @pytest.mark.parametrize("remainders", [-1, 2.5, "all", None])
 def test_impossible_remainders(remainders):
     with pytest.raises(
-        ValueError, match=f"remainders must be 0 or a positive whole number of rows, not {remainders!r}"
+        ValueError, match=f"remainders must be a whole number of at least 0, not {remainders!r}"
     ):
         Taylor(remainders)
 

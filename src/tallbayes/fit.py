@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from tallbayes import families
 from tallbayes.data import spline_term
+from tallbayes.data.missing import CHOICES
+from tallbayes.data.options import check_choice, check_flag, check_path, check_text
 from tallbayes.data.progress import showing
 from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
@@ -19,14 +21,15 @@ from tallbayes.families.gaussian import Gaussian
 from tallbayes.gaussian.group_model import GaussianGroups
 from tallbayes.gaussian.model import GaussianModel
 from tallbayes.groups.model import Hierarchical
-from tallbayes.groups.scale import ScalePrior
-from tallbayes.models.design import parse_for
+from tallbayes.groups.scale import ScalePrior, given_scale_prior
+from tallbayes.models.collinear import CHOICES as COLLINEAR
+from tallbayes.models.design import FORMULA, parse_for
 from tallbayes.models.glm import GLM
-from tallbayes.models.priors import GivenPrior
+from tallbayes.models.priors import GivenPrior, without_texts
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import DOORS, Origin
-from tallbayes.results.sample import answer
-from tallbayes.rows.room import Room
+from tallbayes.results.sample import answer, folder_of
+from tallbayes.rows.room import Room, in_bytes
 from tallbayes.sampling.checkpoint import past_of, read, recalled
 from tallbayes.sampling.journal import Standing
 from tallbayes.sampling.methods import Method, named
@@ -139,6 +142,16 @@ def fit(
     x           1.0  0.1
     """
     _refuse_old(old)
+    check_text("formula", formula, FORMULA)
+    check_choice("missing", missing, CHOICES)
+    check_choice("collinear", collinear, COLLINEAR)
+    families.resolve(family)
+    without_texts(prior)
+    given_scale_prior("group_prior", group_prior)
+    if memory is not None:
+        in_bytes(memory)
+    if cache is not None:
+        check_path("cache", cache, "the path of a folder")
     given: dict[str, Any] = {
         "formula": formula, "data": data, "family": family, "prior": prior, "method": named(method),
         "group_prior": group_prior, "draws": draws, "target_ess": target_ess, "chains": chains, "warmup": warmup,
@@ -146,7 +159,7 @@ def fit(
         "decimal": decimal, "na_values": na_values, "collinear": collinear,
         "memory": memory, "cache": cache, "engine": engine, "progress": progress,
     }  # fmt: skip
-    return _fitted(given, None if checkpoint is None else os.fspath(checkpoint))
+    return _fitted(given, folder_of(checkpoint))
 
 
 def _fitted(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:
@@ -181,13 +194,13 @@ def resume(checkpoint: str | os.PathLike[str], *, progress: bool = True, **again
     >>> bool((fit.draws == again.draws).all())
     True
     """
-    asked, _ = read(checkpoint)
+    folder = check_path("checkpoint", checkpoint, "the path of a folder")
+    check_flag("progress", progress)
+    asked, _ = read(folder)
     if "formula" not in asked:
-        raise ValueError(
-            f"the run in '{os.fspath(checkpoint)}' is one of tb.sample; go on with the same call of tb.sample"
-        )
+        raise ValueError(f"the run in {folder!r} is one of tb.sample; go on with the same call of tb.sample")
     arguments = recalled(asked, again, "tb.resume(checkpoint, {}=...)")
-    return _fitted({"seed": None, "memory": None, **arguments, "progress": progress}, os.fspath(checkpoint))
+    return _fitted({"seed": None, "memory": None, **arguments, "progress": progress}, folder)
 
 
 def lasting(path: Any) -> Any:

@@ -95,6 +95,8 @@ def _numbers_or_text(name: str, values: Any) -> Any:
             values = pa.table({name: values}).column(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"column {name!r} has mixed content; make it all numbers or all text ({error})") from error
+        except OverflowError as error:
+            raise ValueError(f"column {name!r} has whole numbers that are too large; make it floating point") from error
 
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):

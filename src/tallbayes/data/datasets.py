@@ -19,6 +19,7 @@ import numpy as np
 
 from tallbayes.data.freddie_mac import load_loans
 from tallbayes.data.loans import LOAN_ROWS, simulate_loans, simulate_loans_in_pieces
+from tallbayes.data.options import check_whole
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,8 +57,8 @@ def simulate_mars(rows: int = 1_000_000, seed: int = 0) -> DataFrame:
     import pandas as pd
     from scipy.special import expit
 
-    if rows < 1:
-        raise ValueError(f"rows is {rows}; ask for at least 1 row")
+    check_whole("rows", rows)
+    check_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
     x1, x2, x3, x4 = rng.random(rows), rng.standard_normal(rows), 2 * rng.random(rows), 2 * rng.standard_normal(rows)
     mu = x1 + x2 - x3 - x4 + x1 * x2 - 0.5 * x1 * x3 - x2 * x3 + 0.2 * x1 * x2 * x3

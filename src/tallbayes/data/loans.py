@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_whole
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -49,7 +51,8 @@ def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
     >>> bool(loans.fico[loans.foreclosed == 1].mean() < loans.fico.mean())
     True
     """
-    _check("rows", rows)
+    check_whole("rows", rows)
+    check_whole("seed", seed, 0)
     return _simulate(rows, np.random.default_rng(seed))[0]
 
 
@@ -63,8 +66,9 @@ def simulate_loans_in_pieces(rows: int = LOAN_ROWS, seed: int = 0, piece: int = 
     >>> [len(loans) for loans in simulate_loans_in_pieces(rows=2_500, seed=1, piece=1_000)]
     [1000, 1000, 500]
     """
-    _check("rows", rows)
-    _check("piece", piece)
+    check_whole("rows", rows)
+    check_whole("seed", seed, 0)
+    check_whole("piece", piece)
     return _pieces(rows, seed, piece)
 
 
@@ -140,8 +144,3 @@ def _intercept(log_odds: Array) -> float:
     # Odds are nearly probabilities when the event is rare: a start so close that a few secant steps do.
     start = np.log(rate / np.exp(log_odds).mean())
     return float(newton(lambda a: np.log(expit(a + log_odds).mean() / rate), start))
-
-
-def _check(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} is {value}; ask for at least 1 row")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tallbayes.data.names import listed, require
 from tallbayes.data.pieces import Source
-from tallbayes.data.sources import open_source
+from tallbayes.data.sources import NoDataError, open_source
 from tallbayes.data.streams import stream
 
 WHAT = "the function given to tb.scan"
@@ -90,7 +90,7 @@ def _is_frame(value: Any) -> bool:
         return False
     try:
         return open_source(value).held
-    except TypeError:
+    except NoDataError:
         return False
 
 

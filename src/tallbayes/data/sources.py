@@ -9,7 +9,7 @@ the other in the order of their names.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tallbayes.data.arrow_datasets import open_dataset
 from tallbayes.data.files import open_path
 from tallbayes.data.names import require_distinct
+from tallbayes.data.options import check_text, shown
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
 from tallbayes.data.queries import open_lazy_frame, open_relation
@@ -24,6 +25,10 @@ from tallbayes.data.texts import USUAL, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class NoDataError(ValueError):
+    """Says that something is of no type that holds data."""
 
 
 def open_source(data: Any, texts: Texts = USUAL) -> Source:
@@ -83,6 +88,8 @@ def _open_frame(data: Any) -> Source:
 
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
+        if data.columns.nlevels > 1:
+            raise ValueError("the columns of the data have names of several levels; join these first")
         names = [str(name) for name in data.columns]
         return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
     if isinstance(data, pa.Table | pa.RecordBatch):
@@ -98,7 +105,7 @@ def _open_frame(data: Any) -> Source:
     try:
         frame = nw.from_native(data)
     except TypeError as error:
-        raise TypeError(
+        raise NoDataError(
             f"cannot read data of type {type(data).__name__}; give a data frame (pandas, polars, pyarrow), "
             "a dict of arrays, a path to CSV, Parquet or Arrow files, or tb.scan(function)"
         ) from error
@@ -124,12 +131,11 @@ def _held(names: list[str], rows: int | None, load: Callable[[Sequence[str]], di
 def _open_mapping(data: Mapping[Any, Any]) -> Source:
     import pandas as pd
 
+    for name in data:
+        check_text("the name of a column", name, "a text that is not empty")
+
     def column(name: str) -> pd.Series[Any]:
-        values = data[name]
-        values = values if isinstance(values, pd.Series | pd.Categorical) else np.asarray(values)
-        if values.ndim != 1:
-            raise ValueError(f"column {name!r} has {values.ndim} dimensions; each column must have one")
-        return pd.Series(values, copy=False)
+        return pd.Series(_values(name, data[name]), copy=False)
 
     def load(wanted: Sequence[str]) -> dict[str, Any]:
         columns = {name: column(name) for name in wanted}
@@ -141,3 +147,29 @@ def _open_mapping(data: Mapping[Any, Any]) -> Source:
 
     lengths = {len(values) if isinstance(values, Sized) else None for values in data.values()}
     return _held(list(data), lengths.pop() if len(lengths) == 1 else None, load)
+
+
+def _values(name: str, given: Any) -> Any:
+    """What a dict has for a column, as pandas takes it; masked values are missing there."""
+    import pandas as pd
+
+    own = (pd.Series, pd.Index, pd.api.extensions.ExtensionArray, np.ma.MaskedArray)
+    if isinstance(given, str | bytes | Mapping | Set | Iterator):
+        found: Any = np.empty(())
+    else:
+        try:
+            found = given if isinstance(given, own) else np.asarray(given)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"column {name!r} has lists of unequal length in it; give one value for each row"
+            ) from None
+    if found.ndim != 1:
+        what = f"has {found.ndim} dimensions" if found.ndim else f"is {shown(given)}"
+        raise ValueError(f"column {name!r} {what}; give a list or an array with one value for each row")
+    if found.dtype.kind in "US" and not isinstance(given, np.ndarray):  # NumPy makes texts of numbers among texts
+        odd = next((one for one in given if not isinstance(one, str if found.dtype.kind == "U" else bytes)), None)
+        if odd is not None:
+            raise ValueError(
+                f"column {name!r} has mixed content, texts and {shown(odd)}; make it all numbers or all text"
+            )
+    return found

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_choice, check_text, refuse
 from tallbayes.data.tally import row
 from tallbayes.families.checks import Check, Counts, Successes, ZerosAndOnes
 from tallbayes.families.cloglog import Cloglog
@@ -89,8 +90,7 @@ class Binomial(Usual):
     name: ClassVar[str] = "binomial"
 
     def __post_init__(self) -> None:
-        if not (self.trials is None or isinstance(self.trials, str)):
-            raise ValueError(f"trials must be the name of a column, not {self.trials!r}")
+        check_text("trials", self.trials, "the name of a column", optional=True)
         _check_link(self.link)
 
     @property
@@ -170,11 +170,15 @@ def resolve(family: str | Family | Mapping[str, Any]) -> Family:
     if isinstance(family, Mapping):
         kind = Own if family["name"] == Own.name else NAMES[family["name"]]
         return kind(**{key: value for key, value in family.items() if key != "name"})
+    if not isinstance(family, str):
+        refuse(
+            "family", f"one of {', '.join(map(repr, NAMES))}, or a value such as tb.Poisson(exposure='days')", family
+        )
     if family == NegativeBinomial.name:
         raise ValueError("negative binomial outcomes need a shape: family=tb.NegativeBinomial(shape=2.0), for example")
     if family in NAMES:
-        return NAMES[str(family)]()  # type: ignore[call-arg]
-    near = difflib.get_close_matches(str(family), NAMES, 1)
+        return NAMES[family]()  # type: ignore[call-arg]
+    near = difflib.get_close_matches(family, NAMES, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
     raise ValueError(f"family {family!r} is not known; {hint}")
 
@@ -221,5 +225,4 @@ def to_json(family: Family) -> dict[str, Any]:
 
 
 def _check_link(link: str) -> None:
-    if link not in LINKS:
-        raise ValueError(f"link {link!r} is not known; choose one of {', '.join(LINKS)}")
+    check_choice("link", link, tuple(LINKS))

@@ -11,6 +11,10 @@ from tallbayes.data.tally import Tally, Where
 
 Array = NDArray[np.float64]
 
+MOST_COUNTED = 1e12  # a count k adds k log k to a log-likelihood, whose differences of .01 must be seen
+SIZES = (1e-50, 1e50)  # of the largest outcome, and of the largest value of a column: their squares are summed
+POSITIVE = (1e-40, 1e40)  # of outcomes that must be positive: their logarithms are where linear predictors are
+
 
 class Check(Protocol):
     """Is shown all outcomes, and then refuses them if need be."""
@@ -66,24 +70,39 @@ class ZerosAndOnes:
 
 
 class Counts:
-    """Outcomes that must be counts, not all of them zero."""
+    """Outcomes that must be counts, not all of them zero, and not so large that sums of them lose digits that matter.
+
+    >>> check = Counts("clicks")
+    >>> check.add(np.array([0.0, 1e15]), lambda row: f"row {row}")
+    >>> check.finish()
+    Traceback (most recent call last):
+    ValueError: outcome 'clicks' must be counts of at most 1e+12, but 1 rows are not (first at row 1: 1e+15): ...
+    """
 
     def __init__(self, name: str) -> None:
-        self.name, self.wrong, self.some = name, Tally(), False
+        self.name, self.wrong, self.some, self.large = name, Tally(), False, Tally()
 
     def add(self, y: Array, where: Where, trials: Array | None = None) -> None:
         """See `Check`."""
         self.wrong.add(_no_counts(y), where, y)
+        self.large.add(y > MOST_COUNTED, where, y)
         self.some = self.some or bool(y.any())
 
     def then(self, later: Counts) -> None:
         """See `Check`."""
         self.wrong.then(later.wrong)
+        self.large.then(later.large)
         self.some = self.some or later.some
 
     def finish(self) -> None:
         """See `Check`."""
         _refuse(self.name, self.wrong)
+        if self.large.count:
+            raise ValueError(
+                f"outcome {self.name!r} must be counts of at most {MOST_COUNTED:g}, but {self.large.count} rows are "
+                f"not (first at {self.large.first}: {self.large.value:g}): rounding hides what so large counts say; "
+                "count in larger units, or choose another family"
+            )
         if not self.some:
             raise ValueError(f"outcome {self.name!r} is 0 in every row; a regression needs some counts above 0")
 
@@ -115,6 +134,12 @@ class Numbers:
         if self.low == self.high:
             raise ValueError(
                 f"outcome {self.name!r} is {self.low:g} in every row; a regression needs outcomes that vary"
+            )
+        largest = max(self.high, -self.low)
+        if not SIZES[0] <= largest <= SIZES[1]:
+            raise ValueError(
+                f"outcome {self.name!r} reaches {largest:.3g} in size, but must reach between {SIZES[0]:g} and "
+                f"{SIZES[1]:g}: its squares are summed; give it in other units"
             )
 
 
@@ -149,6 +174,11 @@ class Positive(Numbers):
             raise ValueError(
                 f"outcome {self.name!r} must be positive, but {self.wrong.count} rows are not (first at "
                 f"{self.wrong.first}: {self.wrong.value:g})"
+            )
+        if not POSITIVE[0] <= self.low <= self.high <= POSITIVE[1]:
+            raise ValueError(
+                f"outcome {self.name!r} goes from {self.low:.3g} to {self.high:.3g}, but must lie between "
+                f"{POSITIVE[0]:g} and {POSITIVE[1]:g}; give it in other units"
             )
         super().finish()
 

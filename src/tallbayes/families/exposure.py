@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_text
 from tallbayes.data.tally import Where, row
 from tallbayes.families.usual import Usual
 
@@ -18,8 +19,7 @@ class Exposed(Usual):
 
     def check_exposure(self) -> None:
         """Refuse an exposure that is not a column's name."""
-        if not (self.exposure is None or isinstance(self.exposure, str)):
-            raise ValueError(f"exposure must be the name of a column, not {self.exposure!r}; for arrays use offset=")
+        check_text("exposure", self.exposure, "the name of a column (for arrays there is offset=)", optional=True)
 
     def log_exposure(self, exposure: Array, where: Where = row) -> Array:
         """What the exposure adds to eta; refuse what is not positive."""

@@ -11,12 +11,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_number
 from tallbayes.families.checks import Check, Positive
 from tallbayes.families.expressed import Expressed
-from tallbayes.families.negative_binomial import positive
 from tallbayes.families.usual import Usual
 
 Array = NDArray[np.float64]
+
+SHAPES = (1e-9, 1e9)  # a row says nothing below, and fixes its mean to nine digits above
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Gamma(Usual):
     name: ClassVar[str] = "gamma"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", positive("shape", self.shape))
+        check_number("shape", self.shape, above=0, size=SHAPES)
+        object.__setattr__(self, "shape", float(self.shape))
 
     @property
     def tag(self) -> Expressed:

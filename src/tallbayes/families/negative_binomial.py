@@ -11,11 +11,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_number
 from tallbayes.families.checks import Check, Counts
 from tallbayes.families.exposure import Exposed
 from tallbayes.families.expressed import Expressed
 
 Array = NDArray[np.float64]
+
+# Beyond the largest, counts are Poisson to many digits, and (y + shape) log(shape + e^eta) loses those that matter.
+SHAPES = (1e-9, 1e9)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class NegativeBinomial(Exposed):
     name: ClassVar[str] = "negative_binomial"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", positive("shape", self.shape))
+        check_number("shape", self.shape, above=0, size=SHAPES)
+        object.__setattr__(self, "shape", float(self.shape))
         self.check_exposure()
 
     @property
@@ -55,14 +60,3 @@ class NegativeBinomial(Exposed):
     def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
         """Draw outcomes."""
         return rng.poisson(self.mean(eta) * rng.gamma(self.shape, 1 / self.shape, np.shape(eta))).astype(float)
-
-
-def positive(what: str, value: float) -> float:
-    """A positive number, or an error."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        found = float("nan")
-    if not 0 < found < float("inf"):
-        raise ValueError(f"{what} must be a positive number, not {value!r}")
-    return found

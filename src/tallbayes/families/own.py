@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_choice, check_function, check_number, check_text
 from tallbayes.families.checks import Check, Counts, Numbers, Positive, ZerosAndOnes
 from tallbayes.families.expressed import LEAST_SQUARES, Expressed
 from tallbayes.families.expressions import ETA, Node, Y, derivative, has, read, scale
@@ -36,8 +37,9 @@ class Own(Usual):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "constants", tuple((str(key), float(one)) for key, one in self.constants))
-        if self.outcomes not in OUTCOMES:
-            raise ValueError(f"outcomes={self.outcomes!r} is not known; choose one of {', '.join(OUTCOMES)}")
+        check_choice("outcomes", self.outcomes, tuple(OUTCOMES))
+        check_text("expression", self.expression, "a text such as 'y * eta - exp(eta)'", optional=True)
+        check_text("mean", self.mean_is, "a text such as 'exp(eta)'", optional=True)
         if self.expression is not None and not has(read(self.expression, dict(self.constants)), ETA):
             raise ValueError(f"the expression {self.expression!r} has no eta, so it says nothing about coefficients")
         self._mean()
@@ -184,20 +186,19 @@ def family(
     >>> robust.tag.derivatives(np.array([1.0]), np.array([0.0]))[0].round(3)
     array([0.294])
     """
-    label = str(name or "own")
+    check_text("name", name, optional=True)
+    label = name or "own"
     given = (value, derivatives, third, bound)
     if (expression is None) == (value is None):
         raise ValueError("a family needs an expression, or a function as value=, and not both")
     for one, what in zip(given, ("value", "derivatives", "third", "bound"), strict=True):
-        if one is not None and not callable(one):
-            raise ValueError(f"{what} must be a function, not {type(one).__name__}")
+        check_function(what, one, "a function of y and eta", optional=True)
         if one is not None and expression is not None:
             raise ValueError(f"the expression has all that is needed, so leave out {what}=")
     for key, number in constants.items():
-        if keyword.iskeyword(key) or isinstance(number, bool) or not isinstance(number, int | float | np.number):
-            raise ValueError(f"the constant {key!r} must be a number, not {number!r}")
-        if not np.isfinite(number):
-            raise ValueError(f"the constant {key!r} must be finite, not {number}")
+        if keyword.iskeyword(key):
+            raise ValueError(f"the constant {key!r} needs another name: Python has that word for itself")
+        check_number(f"the constant {key!r}", number)
     functions = None
     if value is not None:
         if constants:

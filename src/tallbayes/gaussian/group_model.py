@@ -14,7 +14,7 @@ from tallbayes.gaussian.group_fit import GaussianGroupsFit
 from tallbayes.gaussian.group_kernel import GaussianGroupKernel
 from tallbayes.gaussian.group_sums import GroupSums
 from tallbayes.gaussian.model import GaussianModel, GaussianSetup
-from tallbayes.gaussian.sums import LOST
+from tallbayes.gaussian.sums import LOST, check_errors
 from tallbayes.groups.arrow import Expansion, gaussian
 from tallbayes.groups.mode import expansion
 from tallbayes.groups.model import Hierarchical
@@ -39,6 +39,7 @@ class GaussianGroupsSetup(GaussianSetup):
         """Sums instead of rows."""
         model = self.model
         refuse_collinear(model.coefficients, model.moments.largest, model.first.at_zero.curvature[0])
+        check_errors(-2 * float(model.first.at_zero.value[0]), model.sums.residual, model.sums.weight, model.rows.width)
         kernel = GaussianGroupKernel(model)
         with self.phases("mode"):
             at, sd, tau = kernel.top
@@ -82,7 +83,7 @@ class GaussianGroups(GaussianModel, Hierarchical):
         """
         given: dict[str, Any] = {"coefficients": coefficients, "weights": weights, "offset": offset}
         self = cls._grouped_from_arrays(X, y, groups, "gaussian", prior, group_prior, **given)
-        self.sd_prior = sd_prior or self._usual_sd_prior
+        self.sd_prior = self._chosen(sd_prior)
         return self
 
     @cached_property

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.timing import Phases
 from tallbayes.gaussian.fit import GaussianFit
 from tallbayes.gaussian.kernel import GaussianKernel
-from tallbayes.gaussian.sums import LOST, Sums
-from tallbayes.groups.scale import HalfNormal, ScalePrior
+from tallbayes.gaussian.sums import LOST, Sums, check_errors
+from tallbayes.groups.scale import HalfNormal, ScalePrior, check_scale, given_scale_prior
 from tallbayes.models.cautions import warn_of_pull
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.glm import GLM
@@ -42,6 +42,7 @@ class GaussianSetup:
         refuse_collinear(model.coefficients, model.moments.largest, model.first.at_zero.curvature[0])
         with self.phases("mode"):
             sums = model.sums
+        check_errors(-2 * float(model.first.at_zero.value[0]), sums.residual, sums.weight, len(model.coefficients))
         variance = max(sums.residual / max(sums.weight, 1.0), np.finfo(float).tiny)
         warn_of_pull(model.coefficients, sums.curvature / variance, model.prior.gradient(sums.least), [])
         return GaussianKernel(model)
@@ -87,9 +88,9 @@ class GaussianModel(GLM):
     gaussian = True
     setup: Any = GaussianSetup
 
-    def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: ScalePrior | None = None, **given: Any):
+    def __init__(self, formula: Any, data: Any, prior: Any = None, sd_prior: Any = None, **given: Any):
         super().__init__(formula, data, "gaussian", prior, **given)
-        self.sd_prior = sd_prior or self._usual_sd_prior
+        self.sd_prior = self._chosen(sd_prior)
 
     @classmethod
     def from_arrays(  # type: ignore[override]
@@ -110,12 +111,15 @@ class GaussianModel(GLM):
         """
         self = cls.__new__(cls)
         self._from_arrays(X, y, "gaussian", prior, coefficients, weights, offset)
-        self.sd_prior = sd_prior or self._usual_sd_prior
+        self.sd_prior = self._chosen(sd_prior)
         return self
 
-    @property
-    def _usual_sd_prior(self) -> ScalePrior:
-        return HalfNormal(SD_SCALE * self._outcome_scale[1])
+    def _chosen(self, sd_prior: ScalePrior | str | None) -> ScalePrior:
+        """The prior of the sd that was given, or the usual one."""
+        unit = self._outcome_scale[1]
+        chosen = given_scale_prior("sd_prior", sd_prior) or HalfNormal(SD_SCALE * unit)
+        check_scale("sd_prior", chosen, unit)
+        return chosen
 
     @cached_property
     def sums(self) -> Sums:

@@ -22,7 +22,25 @@ from tallbayes.rows.tasks import Derivatives
 
 Array = NDArray[np.float64]
 
+ROUNDING = 1e-14  # of a linear predictor, beside outcomes
 LOST = 1e5  # a sum of squares over that of residuals from which on digits of the latter are lost
+
+
+def check_errors(squares: float, residual: float, weight: float, width: int) -> None:
+    """Refuse outcomes whose errors drown in rounding, given sums of squares of outcomes and errors.
+
+    Where there are no more rows than coefficients and effects, there are no errors, and priors decide.
+
+    >>> check_errors(1e30, 10.0, 50.0, 2)
+    Traceback (most recent call last):
+    ValueError: errors have an sd of about 0.45 beside outcomes of size 1.4e+14, and rounding hides what is left...
+    """
+    size, sd = (squares / weight) ** 0.5, (residual / weight) ** 0.5
+    if weight > width and ROUNDING * size * max(1.0, weight) ** 0.5 > sd:
+        raise ValueError(
+            f"errors have an sd of about {sd:.2g} beside outcomes of size {size:.2g}, and rounding hides what is left "
+            "of them; subtract a constant from the outcomes, and leave out columns that give them exactly"
+        )
 
 
 class Sums(NamedTuple):

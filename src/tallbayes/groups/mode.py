@@ -21,7 +21,17 @@ from tallbayes.groups.scale import Power, ScalePrior
 from tallbayes.models.cautions import warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
-from tallbayes.models.mode import NEGLIGIBLE, Climb, Mode, climb, heavy_directions, require_top, rows_of_look
+from tallbayes.models.limits import check_height, check_separated
+from tallbayes.models.mode import (
+    NEGLIGIBLE,
+    NO_MODE,
+    Climb,
+    Mode,
+    climb,
+    heavy_directions,
+    require_top,
+    rows_of_look,
+)
 from tallbayes.rows.protocol import Rows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
 
@@ -124,6 +134,7 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
     top, scales, heights, mass = _settle(model, theta, tau)
     theta, at, modes = top.theta, expansion(top.theta, top.here), 1
     require_top(top)
+    check_height(at.value, float(model.prior.log_density(at.beta)))
 
     def alone(beta: Array) -> Derivatives:
         """The coefficients with all effects where they are."""
@@ -131,6 +142,7 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
 
     if model.whole:
         separated = warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
+        check_separated(model.coefficients, separated, model.prior, largest)
         pull, held = model.prior.gradient(at.beta), model.prior.precision(at.beta)
         curvature = gaussian(at, pull, held, _most_probable(scales, heights)).precision - held
         warn_of_pull(model.coefficients, curvature, pull, separated)
@@ -229,6 +241,8 @@ def _scale_posterior(model: Hierarchical, at: Expansion, tau: float) -> tuple[Ar
     scales: Any = np.log(tau) + REACH
     for _ in range(2):  # a second look where the first found something
         heights = np.array([_mass(model, at, np.exp(u)) for u in scales]) + log_prior_of_scales(model, scales)
+        if not np.isfinite(heights.max()):
+            raise ValueError(NO_MODE)
         there = scales[heights > heights.max() - FALLEN]
         if there.size > scales.size // 2:
             break

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.parsed import Parsed
+from tallbayes.data.per_row import as_levels
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
-from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, scale_prior_from_text
+from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, check_scale, given_scale_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import GivenPrior
@@ -64,12 +65,13 @@ class Hierarchical(GLM):
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        chosen = _checked(group_prior)
+        chosen = given_scale_prior("group_prior", group_prior)
         given: dict[str, Any] = {"weights": weights, "offset": offset, "strata": strata, "outcome": outcome}
         given |= {"missing": missing, "decimal": decimal, "na_values": na_values, "collinear": collinear}
         given |= {"memory": memory, "cache": cache}
         super().__init__(formula, data, family, prior, **given)
         self.group_prior: ScalePrior | Power = chosen or self._usual_group_prior
+        check_scale("group_prior", self.group_prior, self._outcome_scale[1])
 
     @property
     def _usual_group_prior(self) -> ScalePrior:
@@ -115,15 +117,16 @@ class Hierarchical(GLM):
     ) -> Self:
         phases = Phases()
         with phases("design"):
-            levels, codes = np.unique(np.asarray(groups), return_inverse=True)
-        if levels.size < 2:
+            levels, codes = as_levels("groups", groups)
+        if len(levels) < 2:
             raise ValueError("groups has only one level, so there is nothing to learn about groups; use tb.GLM")
         if codes.shape != np.shape(y):
             raise ValueError(f"groups has shape {codes.shape}, but y has {np.shape(y)}")
         self = cls.__new__(cls)
-        chosen = _checked(group_prior)
-        self._from_arrays(X, y, family, prior, coefficients, weights, offset, (codes, levels.tolist()))
+        chosen = given_scale_prior("group_prior", group_prior)
+        self._from_arrays(X, y, family, prior, coefficients, weights, offset, (codes, levels))
         self.group_prior = chosen or self._usual_group_prior
+        check_scale("group_prior", self.group_prior, self._outcome_scale[1])
         self.seconds["design"] += phases.seconds["design"]
         return self
 
@@ -189,12 +192,3 @@ class Hierarchical(GLM):
         from tallbayes.groups.result import with_groups  # here, since modes need the model
 
         return with_groups(self, super().result(run), run)
-
-
-def _checked(prior: ScalePrior | str | None) -> ScalePrior | None:
-    prior = scale_prior_from_text(prior) if isinstance(prior, str) else prior
-    if prior is not None and not isinstance(prior, ScalePrior):
-        raise TypeError(
-            f"group_prior must be tb.HalfCauchy, tb.HalfNormal or tb.InverseSquare, not {type(prior).__name__}"
-        )
-    return prior

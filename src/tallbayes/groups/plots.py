@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_whole
 from tallbayes.models.side_by_side import batches
 from tallbayes.results.figure import intervals, legend, make_panel, write_right
-from tallbayes.results.fit import Fit
+from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +30,8 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['b01', 'b02', 'b04', 'b05', 'b03']
     """
+    check_fit("fit", fit)
+    check_whole("most", most, 0)
     if fit.group is None:
         raise ValueError("this fit has no groups to draw; fit a formula with a group term such as (1 | bank)")
     effects = fit.posterior[f"1|{fit.group}"].transpose("chain", "draw", fit.group).values

@@ -17,13 +17,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_kind, check_number
 from tallbayes.families.compiled import compiled, inside, small
 from tallbayes.groups.tangents import APART, draw, envelope
+from tallbayes.models.priors import SIZES
 from tallbayes.sampling.shape import uniform
 
 Array = NDArray[np.float64]
 
 LONGEST = 2.0  # distance of the outer tangents from the mode
+NEAREST = 1e-9  # a scale of a prior beside linear predictors: smaller ones are none, and rounding decides
+FARTHEST_LIMIT = 100.0  # the same of a lower limit: beyond, groups are all alone
 
 
 class ScaleCode(NamedTuple):
@@ -154,6 +158,27 @@ def scale_prior_from_text(text: str) -> ScalePrior:
     return kinds[name](number)
 
 
+def given_scale_prior(name: str, prior: ScalePrior | str | None) -> ScalePrior | None:
+    """The prior that was given as an argument of this name, or that a text describes.
+
+    >>> given_scale_prior("group_prior", "half_normal(1)")
+    HalfNormal(scale=1.0)
+    """
+    prior = scale_prior_from_text(prior) if isinstance(prior, str) else prior
+    ours = "tb.HalfCauchy, tb.HalfNormal, tb.InverseSquare, or a text such as 'half_normal(1)'"
+    check_kind(name, prior, (HalfCauchy, HalfNormal, InverseSquare), ours, optional=True)
+    return prior
+
+
+def check_scale(name: str, prior: ScalePrior, unit: float) -> None:
+    """Refuse a prior of a standard deviation that is far from the unit in which linear predictors are."""
+    (value,) = vars(prior).values()
+    most = FARTHEST_LIMIT if isinstance(prior, InverseSquare) else math.inf
+    if not NEAREST * unit <= value <= most * unit:
+        limit = f"at least {NEAREST * unit:.2g}" if value < unit else f"at most {most * unit:.2g}"
+        raise ValueError(f"{name} is {prior}, but its number must be {limit}: linear predictors are of size {unit:.2g}")
+
+
 @dataclass(frozen=True)
 class Power:
     """A prior such that the density of log tau is that of another prior to a power: the share of a part of the rows.
@@ -178,8 +203,7 @@ class Power:
 
 
 def _check(what: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"the {what} of a group prior must be a positive number, not {value}")
+    check_number(f"the {what} of a group prior", value, above=0, size=SIZES)
 
 
 @inside()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tallbayes.data.options import check_choice
 from tallbayes.data.timing import Phases
 from tallbayes.groups.combine import combine_groups
 from tallbayes.groups.mode import GroupMode, find_group_mode
@@ -21,7 +22,6 @@ from tallbayes.groups.thinned_setup import Outlook, expand
 from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.sampling.consensus import ConsensusKernel
 from tallbayes.sampling.metropolis import MetropolisKernel
-from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.seeds import Seed, seeds
 from tallbayes.sampling.setup import NO_BOUNDS, divide
 from tallbayes.sampling.subsample import Stratified
@@ -101,4 +101,4 @@ class GroupSetup:
 
 
 def _check_proposal(proposal: str | None) -> None:
-    check_choice("proposal", proposal, PROPOSALS, "for models with group terms")
+    check_choice("proposal", proposal, PROPOSALS, "for models with group terms", optional=True)

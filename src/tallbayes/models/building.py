@@ -12,7 +12,9 @@ from tallbayes.data.learned import Finite, Learned
 from tallbayes.data.parts import Part
 from tallbayes.data.tally import Where
 from tallbayes.families import Binomial, Family
+from tallbayes.families.checks import SIZES
 from tallbayes.families.exposure import Exposed
+from tallbayes.models.limits import OFFSETS
 from tallbayes.rows.building import builder
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.protocol import RowsAtHand
@@ -31,6 +33,8 @@ class Looked:
         self.lightest, self.lightest_at = np.inf, ""  # the smallest weight and its row
         self.weighted, self.some = False, False  # whether there are weights, and any that is positive
         self.ones = 0  # rows with an outcome other than zero
+        self.farthest, self.farthest_at = 0.0, ""  # the offset of the largest size, and its row
+        self.most = SIZES[1] if family.location else OFFSETS  # that it may have
 
     def add(self, columns: Columns, where: Where, trials: Array | None = None) -> None:
         """See the next rows; a row with weight 0 says nothing, and its outcome may be anything."""
@@ -38,6 +42,8 @@ class Looked:
         self.ones += int(np.count_nonzero(y))
         if weights is not None:
             self._weigh(weights, where)
+        if columns.offset is not None:
+            self._add_offset(columns.offset, where)
         if weights is None or (weights > 0).all():
             self.check.add(y, where, trials)
         else:
@@ -50,8 +56,15 @@ class Looked:
         if weights[lightest] < self.lightest:
             self.lightest, self.lightest_at = float(weights[lightest]), where(lightest)
 
+    def _add_offset(self, offset: Array, where: Where) -> None:
+        farthest = int(np.abs(offset).argmax())
+        if abs(offset[farthest]) > abs(self.farthest):
+            self.farthest, self.farthest_at = float(offset[farthest]), where(farthest)
+
     def then(self, later: Looked) -> None:
         """See what later rows are like."""
+        if abs(later.farthest) > abs(self.farthest):
+            self.farthest, self.farthest_at = later.farthest, later.farthest_at
         self.check.then(later.check)
         self.finite.then(later.finite)
         if later.lightest < self.lightest:
@@ -66,6 +79,11 @@ class Looked:
             raise ValueError(
                 "weights must be positive or zero, and some positive; the smallest is "
                 f"{self.lightest:g} ({self.lightest_at})"
+            )
+        if abs(self.farthest) > self.most:
+            raise ValueError(
+                f"the offset, or with it the log of an exposure, is {self.farthest:.4g} ({self.farthest_at}), but must "
+                f"lie between {-self.most:g} and {self.most:g}: it is added to the linear predictor"
             )
         self.check.finish()
 
@@ -105,11 +123,12 @@ def pieces(learned: Learned, family: Family, given: Mapping[str, Any], looked: L
     """The rows piece by piece, as a model of this family has them; they are `looked` at on the way."""
     for part, x, y, added, trials, codes in learned.designs(looked.finite):
         weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
-        if exposure is not None:
-            assert isinstance(family, Exposed)
-            offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
-        if added is not None:
-            offset = added + (0.0 if offset is None else offset)
+        with np.errstate(over="ignore"):  # what is too large is refused
+            if exposure is not None:
+                assert isinstance(family, Exposed)
+                offset = family.log_exposure(exposure, part.where) + (0.0 if offset is None else offset)
+            if added is not None:
+                offset = added + (0.0 if offset is None else offset)
         columns, tried = Columns(x, y, weights, offset, codes), others if trials is None else trials
         looked.add(columns, part.where, tried)
         yield columns if tried is None else _split(columns, tried)

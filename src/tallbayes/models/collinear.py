@@ -29,9 +29,6 @@ def dependent(coefficients: Sequence[str], largest: Array, curvature: Array) -> 
     [Dependent(column=1, made_of=(0,))]
     """
     scale = np.sqrt(np.diag(curvature))
-    for name, size, length in zip(coefficients, largest, scale, strict=True):
-        if size > 0 and not 0 < length < np.inf:
-            raise ValueError(f"column {name!r} reaches {size:.3g}, which cannot be squared; give it in other units")
     scale = np.where(largest > 0, scale, 1.0)
     gram = curvature / np.outer(scale, scale)
     found: list[Dependent] = []

@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes import families
 from tallbayes.data.formula import Formula
 from tallbayes.data.parsed import Parsed
+from tallbayes.data.per_row import as_numbers
 from tallbayes.families import Family
 from tallbayes.models.priors import AnyPrior
 
 Array = NDArray[np.float64]
+
+FORMULA = "a text such as 'y ~ x'"
 
 
 def parse_for(
@@ -44,10 +47,7 @@ def priors_of(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
 
 def numbers(what: str, values: Any) -> Array:
     """What was given for each row, as an array."""
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers: a column's name or one number per row") from None
+    return as_numbers(what, values, "a column's name or numbers, one for each row")
 
 
 def per_row(what: str, given: Any, size: int) -> Array | None:

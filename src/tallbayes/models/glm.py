@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes import families
 from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
+from tallbayes.data.options import check_choice, check_kind, check_texts
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
+from tallbayes.data.per_row import as_numbers
 from tallbayes.data.sources import opened
 from tallbayes.data.tally import row
 from tallbayes.data.texts import Texts
@@ -24,9 +26,10 @@ from tallbayes.families import Bernoulli, Family
 from tallbayes.families.gaussian import Gaussian
 from tallbayes.models import collinear as dependence
 from tallbayes.models.building import Looked
-from tallbayes.models.design import numbers, parse_for, per_row, priors_of
+from tallbayes.models.design import FORMULA, numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import FamilyLikelihood, Follower
+from tallbayes.models.limits import check_columns, check_weights
 from tallbayes.models.model import AnyMode, Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import GivenPrior, Prior, without_texts
@@ -85,14 +88,12 @@ class GLM:
         memory: int | str | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        for option, value, choices in (
-            ("missing", missing, CHOICES),
-            ("collinear", collinear, dependence.CHOICES),
-        ):
-            if value not in choices:
-                raise ValueError(f"{option}={value!r} is not known; choose one of {', '.join(choices)}")
+        check_choice("missing", missing, CHOICES)
+        check_choice("collinear", collinear, dependence.CHOICES)
+        check_texts("strata", strata, "a list of columns' names")
         phases, prior, texts = Phases(), without_texts(prior), Texts.of(decimal, na_values)
         with phases("design"):
+            check_kind("formula", formula, (str, Parsed), FORMULA)
             if isinstance(formula, str):
                 parsed, data = parse_for(formula, opened(data, texts), family, weights, offset)
             else:
@@ -122,6 +123,7 @@ class GLM:
             if first is not None:
                 self.first = first
             self.left_out = left_out
+            self._check_sizes()
             if collinear == "drop" and (found := self._dependent()):
                 self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
                 fitted = fitted.without(self.coefficients[column] for column, _ in found)
@@ -134,6 +136,11 @@ class GLM:
         self.formula: Formula | None = fitted
         self.offset = offset if isinstance(offset, str) else None
         self.seconds = phases.seconds
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers that are too large or too small."""
+        check_weights(self.rows, getattr(self.family, "trials", None))
+        check_columns(self.coefficients, self.moments.largest)
 
     def _dependent(self) -> list[dependence.Dependent]:
         """Columns that are linear combinations of those before them."""
@@ -179,15 +186,16 @@ class GLM:
         """`groups`, if any, are the number of each row's group and the names of all groups."""
         phases, prior = Phases(), without_texts(prior)
         with phases("design"):
-            x, outcome = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+            check_texts("coefficients", coefficients, "a list of names, one for each column of X", optional=True)
+            x, outcome = as_numbers("X", X, "numbers (rows, columns)"), as_numbers("y", y)
             if x.ndim != 2 or outcome.shape != x.shape[:1] or not x.size:
                 raise ValueError(f"X must be (rows, columns) and y (rows,), but they are {x.shape} and {outcome.shape}")
-            names = tuple((f"x{j}" for j in range(x.shape[1])) if coefficients is None else map(str, coefficients))
+            names = tuple((f"x{j}" for j in range(x.shape[1])) if coefficients is None else coefficients)
             if not len(names) == len(set(names)) == x.shape[1]:
                 raise ValueError(f"X has {x.shape[1]} columns, so there must be as many different coefficient names")
             for name, values in (*zip(names, x.T, strict=True), ("y", outcome)):
-                if not np.isfinite(values.sum()):
-                    raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+                if not (finite := np.isfinite(values)).all():
+                    raise ValueError(f"{name!r} has missing or infinite values (first at row {int(finite.argmin())})")
             kind = families.with_trials(families.resolve(family), None)
             if getattr(kind, "trials", None) or getattr(kind, "exposure", None):
                 raise ValueError(
@@ -207,6 +215,7 @@ class GLM:
             building.add(columns)
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
+            self._check_sizes()
             self.prior = Prior.of(prior, self.coefficients, self.moments, self._outcome_scale)
             self.try_family()
         self.formula, self.offset, self.seconds = None, None, phases.seconds

@@ -23,10 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_kind, check_number
 from tallbayes.models.cautions import TailWarning, warn, warn_of_pull, warn_of_separation
 from tallbayes.models.collinear import COLLINEAR, refuse_collinear
 from tallbayes.models.flat import flat_directions, pivots_of, without_prior
 from tallbayes.models.glm import GLM
+from tallbayes.models.limits import check_height, check_separated
 from tallbayes.models.priors import Prior
 from tallbayes.rows.memory import MemoryRows
 from tallbayes.rows.tasks import Derivatives, LogLikelihoodDerivatives
@@ -35,9 +37,14 @@ Array = NDArray[np.float64]
 
 CONVERGED = 1e-4  # length of the last step, in posterior standard deviations
 NEARBY = 0.1  # the same, for those who only expand there, and have so many rows that a pass is dear
+STEPS = 250  # Newton steps: from far above, an exponential mean comes down by a factor of e with each
 MOST_STARTS, MOST_MODES = 10, 6  # of further climbs, and of further modes that are kept
 MANY_STARTS = 5  # those with which all combinations of two coefficients are found
 NEGLIGIBLE = 20.0  # log of how much less mass than the first a further mode may have, to be kept
+NO_MODE = (
+    "the posterior mode was not found; look for columns in extreme units and scale them, and if the family is your "
+    "own, see that its constants suit the outcomes"
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
     >>> find_mode(model).theta.round(1)
     array([-1.3,  0.9])
     """
+    check_kind("model", model, GLM, "a model without groups, such as tb.GLM makes")
+    check_number("close", close, above=0)
     theta, before = model.start, model.rows.passes
     largest = model.moments.largest
     start = model.first.at_zero
@@ -117,6 +126,7 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         step_from = informed
     top = climb(partial(look, model.derivatives), step_from, theta, close)
     require_top(top)
+    check_height(float(top.here.value[0]), float(model.prior.log_density(top.theta)))
     try:
         _newton(model.prior, top.theta, top.here)
     except np.linalg.LinAlgError:
@@ -126,6 +136,7 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         ) from None
     if model.whole:
         separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
+        check_separated(model.coefficients, separated, model.prior, largest)
         pull = model.prior.gradient(top.theta)
         warn_of_pull(model.coefficients, top.here.curvature[0], pull, separated)
     tops, flat = [top], np.zeros((theta.size, 0))
@@ -233,7 +244,7 @@ def climb(
     the step, in posterior standard deviations.
     """
     height, here = look(theta)
-    for _ in range(100):
+    for _ in range(STEPS):
         step, decrement = newton(theta, here)
         if abs(decrement) < close**2:
             return Climb(theta, here, True)
@@ -330,7 +341,4 @@ def rows_of_look(model: GLM) -> MemoryRows | None:
 def require_top(top: Climb) -> None:
     """Raise if a climb did not end at the top."""
     if not top.converged:
-        raise ValueError(
-            "the posterior mode was not found; look for columns in extreme units and scale them, and if the family is "
-            "your own, see that its constants suit the outcomes"
-        )
+        raise ValueError(NO_MODE)

@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_kind, check_number, check_text
 from tallbayes.rows.moments import Moments
 
 Array = NDArray[np.float64]
@@ -39,7 +40,8 @@ class Normal:
     support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
-        _check(self.mean, sd=self.sd)
+        check_number("prior mean", self.mean, size=SIZES)
+        check_number("prior sd", self.sd, above=0, size=SIZES)
 
     def log_density(self, at: Array) -> Array:
         """Log density of each number, with its constant."""
@@ -66,7 +68,9 @@ class StudentT:
     support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
     def __post_init__(self) -> None:
-        _check(self.mean, df=self.df, scale=self.scale)
+        check_number("prior df", self.df, above=0, size=DFS)
+        check_number("prior mean", self.mean, size=SIZES)
+        check_number("prior scale", self.scale, above=0, size=SIZES)
 
     def log_density(self, at: Array) -> Array:
         """Log density of each number, with its constant."""
@@ -80,17 +84,13 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
-def _check(mean: float, **positive: float) -> None:
-    if not np.isfinite(mean):
-        raise ValueError(f"prior mean must be a finite number, not {mean}")
-    for name, value in positive.items():
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"prior {name} must be a positive number, not {value}")
-
-
 CoefficientPrior = Normal | StudentT
 AnyPrior = CoefficientPrior | Mapping[str, CoefficientPrior]
 GivenPrior = AnyPrior | str | Mapping[str, CoefficientPrior | str]  # as users may write it
+
+OURS = "tb.Normal, tb.StudentT, a text such as 'normal(0, 1)'"
+SIZES = (1e-100, 1e100)  # of means and scales: their squares are numbers, and so are those of what is sampled
+DFS = (0.5, 1e100)  # of a Student-t prior: with fewer, draws are beyond what numbers hold
 
 INTERCEPT_SD = 10.0  # of the default prior of the intercept, at the columns' means
 SLOPE_SD = 5.0  # of that of what a usual difference in a column changes
@@ -121,9 +121,13 @@ def without_texts(prior: GivenPrior | None) -> AnyPrior | None:
     """
     if isinstance(prior, str):
         return prior_from_text(prior)
-    if isinstance(prior, Mapping):
-        return {name: prior_from_text(one) if isinstance(one, str) else one for name, one in prior.items()}
-    return prior
+    if not isinstance(prior, Mapping):
+        check_kind("prior", prior, (Normal, StudentT), f"{OURS}, or a dict of them by coefficient", optional=True)
+        return prior
+    for name, one in prior.items():
+        check_text("a name in prior", name, "the name of a coefficient")
+        check_kind(f"the prior of {name!r}", one, (str, Normal, StudentT), OURS)
+    return {name: prior_from_text(one) if isinstance(one, str) else one for name, one in prior.items()}
 
 
 @dataclass(frozen=True)
@@ -165,20 +169,13 @@ class Prior:
             chosen = dict[str, CoefficientPrior]()
         elif isinstance(prior, CoefficientPrior):
             chosen = dict.fromkeys(names, prior)
-        elif isinstance(prior, Mapping):
+        else:
             for name in prior:
                 if name not in coefficients:
                     near = difflib.get_close_matches(str(name), coefficients, 1)
                     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(coefficients)}"
                     raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
             chosen = dict(prior)
-        else:
-            raise TypeError(
-                f"prior must be tb.Normal, tb.StudentT or a dict of them by coefficient, not {type(prior).__name__}"
-            )
-        for one in chosen.values():
-            if not isinstance(one, CoefficientPrior):
-                raise TypeError(f"a coefficient's prior must be tb.Normal or tb.StudentT, not {type(one).__name__}")
         intercept, means = moments.intercept, np.zeros(len(names))
         widths, centers = outcome[1] * SLOPE_SD / moments.unit, np.zeros(len(names))
         if intercept >= 0:

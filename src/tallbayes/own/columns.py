@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallbayes.data.names import require, require_distinct
+from tallbayes.data.options import check_texts
 from tallbayes.families.checks import Anything, Check
 from tallbayes.families.gaussian import Gaussian
 from tallbayes.own.function import Field
@@ -22,14 +23,14 @@ class NoFamily(Gaussian):
 
 def names(what: str, given: Sequence[str]) -> list[str]:
     """A list of names, which one text is not."""
-    if isinstance(given, str):
-        raise TypeError(f"{what} must be a list of names, such as [{given!r}]")
+    check_texts(what, given, "a list of names")
     return list(given)
 
 
 def chosen(columns: Any, there: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """Columns of the data by the names that the function has for them."""
     if isinstance(columns, Mapping):
+        check_texts("columns", [*columns, *columns.values()], "a dict of columns' names by other names")
         found = dict(columns)
     elif columns is None:
         found = {name: name for name in there if name not in others}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.first import LOOKED_AT
+from tallbayes.models.limits import check_height
 from tallbayes.models.mode import Mode, climb, factor_of, uphill
 from tallbayes.own.function import NotFiniteError
 from tallbayes.rows.tasks import Derivatives
@@ -159,7 +160,9 @@ def _mode(model: Model, u: Array, here: Derivatives, passes: int) -> Mode:
     except np.linalg.LinAlgError:
         raise ValueError(_lost(model, u)) from None
     center = u + factor @ (factor.T @ here.gradient[0])
-    value = float(here.value[0] - model.log_prior(u[None])[0])
+    log_prior = float(model.log_prior(u[None])[0])
+    value = float(here.value[0]) - log_prior
+    check_height(value, log_prior)
     gradient, curvature = here.gradient[0] - slope, precision - bend
     return Mode(u, value, gradient, curvature, precision, center, factor, passes)
 

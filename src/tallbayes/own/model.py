@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
+from tallbayes.data.options import check_choice, check_function, check_text
 from tallbayes.data.sources import open_source
 from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
@@ -30,7 +31,6 @@ from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
 from tallbayes.own.trial import try_derivatives, try_values
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
-from tallbayes.sampling.options import check_choice
 
 Array = NDArray[np.float64]
 
@@ -101,15 +101,13 @@ class Model:
         cache: str | os.PathLike[str] | None = None,
         engine: Any = None,
     ) -> None:
-        if not callable(log_likelihood):
-            raise TypeError(
-                "log_likelihood must be a function of theta and rows that gives a number for each row, not "
-                f"{type(log_likelihood).__name__}"
-            )
-        if derivatives is not None and not callable(derivatives) and derivatives != "jax":
-            raise TypeError(f"derivatives must be a function of theta and rows, or 'jax', not {derivatives!r}")
+        gives = "a function of theta and rows that gives a number for each row"
+        check_function("log_likelihood", log_likelihood, gives)
+        if not (isinstance(derivatives, str) and derivatives == "jax"):
+            check_function("derivatives", derivatives, "a function of theta and rows, or 'jax'", optional=True)
         if isinstance(engine, str):
-            raise TypeError("engine= takes a client here, not an address: tb.Model(..., engine=Client(address))")
+            raise ValueError("engine= takes a client here, not an address: tb.Model(..., engine=Client(address))")
+        check_text("outcome", outcome, "the name of a column", optional=True)
         check_choice("missing", missing, CHOICES)
         texts = Texts.of(decimal, na_values)
         self.parameters = Parameters.of(start, prior, names("positive", positive))

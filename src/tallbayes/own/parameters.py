@@ -22,7 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logit
 
+from tallbayes.data.options import check_function, refuse
+from tallbayes.data.per_row import as_numbers
 from tallbayes.own.priors import ParameterPrior
+
+OURS = "tb.Normal, tb.StudentT, tb.HalfNormal, tb.HalfCauchy, tb.LogNormal or tb.Uniform"
 
 Array = NDArray[np.float64]
 JointPrior = Callable[[Any], float]
@@ -124,7 +128,7 @@ class Parameters:
         array([-inf,   0.])
         """
         if not isinstance(start, Mapping) or not start:
-            raise TypeError("start must be a dict with a number or an array for each parameter, such as {'top': 1.0}")
+            refuse("start", "a dict with a number or an array for each parameter, such as {'top': 1.0}", start)
         names = tuple(start)
         check_names("the parameter", names)
         values = {name: _numbers(name, value) for name, value in start.items()}
@@ -134,19 +138,14 @@ class Parameters:
         if isinstance(prior, Mapping):
             for name, one in prior.items():
                 _known(name, names, "prior=")
-                if not (hasattr(one, "log_density") and hasattr(one, "support")):
-                    raise TypeError(
-                        f"the prior of {name!r} must be tb.Normal, tb.StudentT, tb.HalfNormal, tb.HalfCauchy, "
-                        f"tb.LogNormal or tb.Uniform, not {type(one).__name__}"
-                    )
+                if isinstance(one, type) or not (hasattr(one, "log_density") and hasattr(one, "support")):
+                    refuse(f"the prior of {name!r}", OURS, one)
                 ends[name] = one.support
             if missing := [name for name in names if name not in prior]:
                 raise ValueError(f"the parameter {missing[0]!r} has no prior; give one for each parameter")
-        elif not callable(prior):
-            raise TypeError(
-                "prior must be a dict with a prior for each parameter, such as {'top': tb.Normal(0, 5)}, or a function "
-                f"of theta that gives the log density, not {type(prior).__name__}"
-            )
+        else:
+            what = "a dict with a prior for each parameter, such as {'top': tb.Normal(0, 5)}"
+            check_function("prior", prior, f"{what}, or a function of theta that gives the log density")
         for name in positive:
             ends[name] = max(0.0, ends[name][0]), ends[name][1]
         for name, value in values.items():
@@ -247,12 +246,10 @@ def _one_number(prior: JointPrior, shapes: Shapes, x: Array) -> float:
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
-    try:
-        found = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"the start of {name!r} must be a number or an array of numbers, not {value!r}") from None
+    what = "a finite number or an array of them"
+    found = as_numbers(f"the start of {name!r}", value, what)
     if not found.size or not np.isfinite(found).all():
-        raise ValueError(f"the start of {name!r} must be finite numbers, not {value!r}")
+        refuse(f"the start of {name!r}", what, value)
     return found
 
 

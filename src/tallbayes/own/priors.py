@@ -9,6 +9,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_number
+from tallbayes.models.priors import SIZES
+
 Array = NDArray[np.float64]
 
 
@@ -36,10 +39,8 @@ class LogNormal:
     support: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.mean):
-            raise ValueError(f"the mean of a LogNormal prior must be a finite number, not {self.mean}")
-        if not (math.isfinite(self.sd) and self.sd > 0):
-            raise ValueError(f"the sd of a LogNormal prior must be a positive number, not {self.sd}")
+        check_number("the mean of a LogNormal prior", self.mean, size=SIZES)
+        check_number("the sd of a LogNormal prior", self.sd, above=0, size=SIZES)
 
     def log_density(self, at: Array) -> Array:
         """Log density at positive numbers."""
@@ -60,8 +61,10 @@ class Uniform:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"a Uniform prior needs two finite ends, the lower one first, not {self.low}, {self.high}")
+        check_number("the lower end of a Uniform prior", self.low, size=SIZES)
+        check_number("the upper end of a Uniform prior", self.high, size=SIZES)
+        if not self.low < self.high:
+            raise ValueError(f"a Uniform prior needs two ends, the lower one first, not {self.low}, {self.high}")
 
     @property
     def support(self) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tallbayes.data.options import check_choice
 from tallbayes.data.timing import Phases
 from tallbayes.models.mode import Mode
 from tallbayes.own.mode import find_mode
@@ -15,7 +16,6 @@ from tallbayes.sampling.combine import combine
 from tallbayes.sampling.consensus import ConsensusKernel
 from tallbayes.sampling.estimators import TaylorProxy
 from tallbayes.sampling.metropolis import MetropolisKernel
-from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.seeds import Seed, seeds
 from tallbayes.sampling.setup import PROPOSALS, divide, metropolis, two_stage
 from tallbayes.sampling.surrogate import Description, is_close
@@ -46,12 +46,12 @@ class OwnSetup:
 
     def metropolis(self, proposal: str | None) -> MetropolisKernel:
         """A random walk in all parameters at once, unless another proposal is named."""
-        check_choice("proposal", proposal, PROPOSALS)
+        check_choice("proposal", proposal, PROPOSALS, optional=True)
         return metropolis(self.model, self._mode()[0], proposal)
 
     def two_stage(self, surrogate: Description | None, proposal: str | None, subchain: int | None) -> TwoStageKernel:
         """With the expansion as surrogate, unless another one is described."""
-        check_choice("proposal", proposal, PROPOSALS)
+        check_choice("proposal", proposal, PROPOSALS, optional=True)
         if getattr(surrogate, "by_outcome", False) and self.model.outcome is None:
             raise ValueError(
                 f"{surrogate} keeps all rows whose outcome is not zero; say which column that is: "

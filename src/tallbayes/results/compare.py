@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallbayes.results.fit import Fit
+from tallbayes.data.options import check_whole
+from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,7 @@ def compare_parameters(thin: int = 1, /, **fits: Fit) -> pd.DataFrame:
     """
     import pandas as pd
 
+    check_whole("thin", thin)
     first = _reference(fits)
     return pd.DataFrame({name: _redpm(fit, first, thin) for name, fit in fits.items()})
 
@@ -67,6 +69,8 @@ def compare_parameters(thin: int = 1, /, **fits: Fit) -> pd.DataFrame:
 def _reference(fits: dict[str, Fit]) -> Fit:
     if not fits:
         raise ValueError("nothing to compare; give fits by name, as in compare(mh=fit_a, two_stage=fit_b)")
+    for name, fit in fits.items():
+        check_fit(name, fit)
     (name, first), *others = fits.items()
     for other, fit in others:
         if differ := set(first.parameters) ^ set(fit.parameters):

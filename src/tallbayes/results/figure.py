@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.results.fit import Fit
+from tallbayes.data.options import check_texts, check_whole
+from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -54,6 +55,7 @@ def make_panels(names: Sequence[str], width: float, height: float, most_columns:
     >>> [(panel.get_title(), panel.get_subplotspec().colspan.start) for panel in panels]
     [('a', 0), ('b', 1), ('c', 0), ('d', 1)]
     """
+    check_whole("columns", most_columns)
     if not names:
         raise ValueError("nothing to draw; give at least one name")
     rows = math.ceil(len(names) / most_columns)
@@ -183,6 +185,8 @@ def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
     >>> chosen(example(), None)
     ['Intercept', 'fico']
     """
+    check_fit("fit", fit)
+    check_texts("names", names, "a list of parameters' names", optional=True)
     known = fit.parameters
     main = known if len(known) <= MANY else fit.main_parameters
     for name in names or ():

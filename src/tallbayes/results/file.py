@@ -20,6 +20,7 @@ import numpy as np
 
 from tallbayes import families
 from tallbayes.data.formula import Formula
+from tallbayes.data.options import check_path
 from tallbayes.data.writing import check_writable, write_whole
 from tallbayes.engines.packed import DamagedError
 from tallbayes.results import checks, continuation
@@ -37,6 +38,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     """What `Fit.save` does."""
     import xarray as xr
 
+    path = check_path("path", path, "the path of a file")
     check_writable(path)
     state = {
         "format": FORMAT_VERSION,
@@ -72,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
     Traceback (most recent call last):
     FileNotFoundError: no such file: 'no_such_file.nc'
     """
-    path = os.fspath(path)
+    path = check_path("path", path, "the path of a file that fit.save wrote")
     if not os.path.exists(path):
         raise FileNotFoundError(f"no such file: {path!r}")
     if os.path.isdir(path):

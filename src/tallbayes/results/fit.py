@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
+from tallbayes.data.options import check_flag, check_kind, check_texts, check_whole
 from tallbayes.data.pieces import Source
 from tallbayes.data.progress import showing
 from tallbayes.data.sources import open_source
@@ -207,6 +208,8 @@ class Fit:
         """
         import pandas as pd
 
+        check_whole("thin", thin)
+        check_flag("setup", setup)
         before = sum(spent for phase, spent in self.stats["seconds"].items() if phase != "diagnostics")
         minutes = before / 60 if setup else self.minutes
         values = self._diagnostics.ess_bulk / minutes if thin == 1 else diagnostics.edpm(self._draws, minutes, thin)
@@ -325,6 +328,8 @@ class Fit:
         """
         from tallbayes.results.prediction_file import write
 
+        check_texts("keep", keep, "a list of columns' names")
+        check_flag("progress", progress)
         source, asked = self._opened(new_data), Asked(offset, draws, interval, seed)
         with showing(progress):
             return write(target, self._predicted(source, keep, asked), names_of(interval), source, keep)
@@ -458,6 +463,11 @@ class Fit:
     def _story(self) -> str:
         """How the run went, in a few lines."""
         return story(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self._problems())
+
+
+def check_fit(name: str, fit: object) -> None:
+    """Refuse what is no fit."""
+    check_kind(name, fit, Fit, "a fit, as tb.fit, tb.sample and tb.load return them")
 
 
 def _described(draws: Array) -> Array:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tallbayes.data.options import check_whole
 from tallbayes.sampling.checkpoint import Argument, recalled
 from tallbayes.sampling.journal import Standing
-from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
@@ -39,7 +39,7 @@ def go_on(fit: Fit, draws: int | None, target_ess: float | None, again: Mapping[
     """What `Fit.more` does."""
     if draws is None and target_ess is None:
         raise ValueError("say how many more draws there should be: more(draws=1_000), or more(target_ess=2_000)")
-    check_whole("draws", draws, 1)
+    check_whole("draws", draws, optional=True)
     origin: Origin | None = fit.origin
     standing: Standing | None = fit.standing
     if origin is None and fit.continued is not None:

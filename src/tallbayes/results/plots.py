@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.results.figure import COLOURS, LINES, chosen, clean, finish, intervals, legend, make_figure, make_panels
-from tallbayes.results.fit import Fit
+from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +33,7 @@ def forest(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['fico']
     """
+    check_fit("fit", fit)
     if names is None:
         names = [name for name in fit.coefficients if name != "Intercept"] or fit.parameters
     names = chosen(fit, names)
@@ -58,6 +59,7 @@ def calibration(fit: Fit) -> Figure:
     >>> calibration(example()).axes[0].get_xlabel()
     'predicted'
     """
+    check_fit("fit", fit)
     table = fit.calibration()
     rows, predicted, observed, lower, upper = (table[name].to_numpy() for name in table)
     figure = make_figure(5.0, 4.6)
@@ -119,9 +121,8 @@ def density(*fits: Fit, names: Sequence[str] | None = None, columns: int = 4, **
     (2, 2)
     """
     every = {f"fit {number}": fit for number, fit in enumerate(fits, 1)} | named
-    for fit in every.values():
-        if not isinstance(fit, Fit):
-            raise TypeError(f"density draws fits, not {type(fit).__name__}; parameters are named by names=['x', ...]")
+    for label, fit in every.items():
+        check_fit(label, fit)
     if not every:
         raise ValueError("nothing to draw; give a fit, or several by name, as in density(mh=fit_a, two_stage=fit_b)")
     names = chosen(next(iter(every.values())), names)

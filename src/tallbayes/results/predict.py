@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.formula import Formula
 from tallbayes.data.frames import read
 from tallbayes.data.new_rows import NewRows, new_rows
+from tallbayes.data.options import check_number, check_whole
+from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
 from tallbayes.families import Family
 from tallbayes.families.exposure import Exposed
 from tallbayes.rows import threads
-from tallbayes.sampling.options import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,9 +41,9 @@ class Asked(NamedTuple):
 
     def check(self) -> None:
         """Refuse what cannot be."""
-        check_whole("draws", 0 if self.draws is None else self.draws, 1)
+        check_whole("draws", self.draws)
         check_interval(self.interval)
-        check_whole("seed", -1 if self.seed is None else self.seed, 0)
+        check_whole("seed", self.seed, 0)
 
 
 class Predicted(NamedTuple):
@@ -164,14 +165,13 @@ def evenly_spaced(draws: int, every: int) -> NDArray[np.intp]:
     >>> evenly_spaced(3, 9)
     array([0, 4, 8])
     """
-    check_whole("draws", 0 if draws is None else draws, 1)
+    check_whole("draws", draws)
     return np.linspace(0, every - 1, min(draws, every)).round().astype(np.intp)
 
 
 def check_interval(interval: float) -> None:
     """Refuse what is no probability between none and all."""
-    if not 0 < interval < 1:
-        raise ValueError(f"interval must lie between 0 and 1, got {interval}")
+    check_number("interval", interval, above=0, below=1)
 
 
 def names_of(interval: float) -> list[str]:
@@ -244,7 +244,4 @@ class Offsets:
 
 
 def _numbers(values: ArrayLike) -> Array:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("offset must be numbers: one per row, or one for all") from None
+    return as_numbers("offset", values, "numbers: one for each row, or one for all")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tallbayes.data.names import require
+from tallbayes.data.options import check_path
 from tallbayes.data.pieces import Source
 from tallbayes.data.progress import passing
 from tallbayes.data.writing import check_writable, replacing
@@ -31,9 +32,9 @@ def write(
     """
     with passing("predicting", source.rows) as done:
         tables = _tables(parts, names, source, keep, done)
-        if not isinstance(target, str | os.PathLike):
+        if not isinstance(target, str | os.PathLike) and hasattr(target, "write"):
             return _write_csv(tables, target)
-        path = Path(target)
+        path = Path(check_path("target", target, "the path of a file, or an open one"))
         if path.suffix.lower() not in ENDINGS:
             raise ValueError(f"{str(path)!r} must end in {' or '.join(ENDINGS)}")
         check_writable(path)

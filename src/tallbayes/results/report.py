@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tallbayes.data.options import check_path
 from tallbayes.data.writing import check_writable, replacing
 from tallbayes.results import page
 from tallbayes.results.fit import Fit
@@ -55,8 +56,9 @@ PHASES = {
 
 def report(fit: Fit, path: str | os.PathLike[str]) -> None:
     """Write the page to `path`, a name that ends in .html, replacing an older one only when the new one is complete."""
+    path = check_path("path", path, "the path of a page, which ends in .html")
     if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"a report is a page of HTML; give a name that ends in .html, not {os.fspath(path)!r}")
+        raise ValueError(f"a report is a page of HTML; give a name that ends in .html, not {path!r}")
     check_writable(path)
     with replacing(path) as partial:
         partial.write_text(render(fit), encoding="utf-8")

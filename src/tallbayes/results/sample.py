@@ -6,6 +6,7 @@ import os
 import warnings
 from typing import Any
 
+from tallbayes.data.options import check_path, refuse
 from tallbayes.data.progress import showing
 from tallbayes.data.timing import Phases, telling
 from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning, noting
@@ -41,9 +42,16 @@ def sample(
     >>> sample(model, tb.MH(), draws=50, seed=1, progress=False).draws.shape
     (4, 50, 2)
     """
+    if isinstance(model, type) or not all(hasattr(model, part) for part in ("width", "variables", "result")):
+        refuse("model", "a model, such as tb.GLM, tb.Hierarchical, tb.MARS or tb.Model makes", model)
     given = {"model": model, "method": named(method), "draws": draws, "chains": chains, "seed": seed}
     given |= {"target_ess": target_ess, "warmup": warmup, "progress": progress}
-    return _sampled(given, None if checkpoint is None else os.fspath(checkpoint))
+    return _sampled(given, folder_of(checkpoint))
+
+
+def folder_of(checkpoint: str | os.PathLike[str] | None) -> str | None:
+    """The folder of a checkpoint as text, if there is one."""
+    return None if checkpoint is None else check_path("checkpoint", checkpoint, "the path of a folder")
 
 
 def _sampled(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:

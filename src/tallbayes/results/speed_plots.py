@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallbayes.data.options import check_kind
 from tallbayes.results.compare import compare_parameters
 from tallbayes.results.figure import COLOURS, MARKERS, chosen, clean, legend, make_figure, make_panel, name_lines, rule
-from tallbayes.results.fit import Fit
+from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +35,7 @@ def seconds(fit: Fit) -> Figure:
     >>> [label.get_text() for label in seconds(example()).axes[0].get_yticklabels()]
     ['compile', 'design', 'mode', 'warmup', 'sampling']
     """
+    check_fit("fit", fit)
     return _bars(fit.stats["seconds"], "seconds")
 
 
@@ -61,6 +63,7 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     """
     if len(fits) < 2:
         raise ValueError("redpm needs a reference and a fit to compare: redpm(mh=fit_a, two_stage=fit_b)")
+    check_kind("thins", thins, (list, tuple), "a list of whole numbers, such as (1, 10, 20)")
     reference, *others = fits
     names = chosen(fits[reference], None)
     tables = [compare_parameters(thin, **fits).loc[names, others] for thin in thins]

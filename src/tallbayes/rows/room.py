@@ -19,8 +19,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from tallbayes.data.options import check_path, is_number, refuse
+
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LEAST = 50 * 10**6  # bytes with which there is anything to be done
+MOST = 1e18  # that anybody has
 # Where control groups are, of version 2 and of version 1, and what their limits and what is taken are called.
 CONTROL_GROUPS = {
     "": ("/sys/fs/cgroup", "memory.max", "memory.current"),
@@ -43,7 +46,7 @@ class Room:
         2000000000
         """
         if folder is not None:
-            folder = os.fspath(folder)
+            folder = check_path("cache", folder, "the path of a folder")
             os.makedirs(folder, exist_ok=True)
         return cls(free_memory() // 2 if memory is None else in_bytes(memory), folder)
 
@@ -97,13 +100,15 @@ def in_bytes(text: int | str) -> int:
     >>> in_bytes("1.5 GiB"), in_bytes(10**9)
     (1610612736, 1000000000)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?)?b?\s*", str(text), re.IGNORECASE)
-    if isinstance(text, bool) or found is None:
-        raise ValueError(f"memory={text!r} is no size; write it as '2GB', '500MB' or a number of bytes")
-    size = int(float(found[1]) * UNITS[(found[2] or "").lower()])
-    if size < LEAST:
-        raise ValueError(f"memory={text!r} is too little to work with; give at least {in_words(LEAST)}")
-    return size
+    what = f"a size of at least {in_words(LEAST)}, such as '2GB', '500MB' or a number of bytes"
+    if isinstance(text, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?)?b?\s*", text, re.IGNORECASE)
+        size = float(found[1]) * UNITS[(found[2] or "").lower()] if found else 0.0
+    else:
+        size = float(text) if is_number(text) else 0.0
+    if not LEAST <= size < MOST:
+        refuse("memory", what, text)
+    return int(size)
 
 
 def in_words(size: float) -> str:
@@ -116,6 +121,17 @@ def in_words(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.3g} {name}"
     return f"{size:.0f} bytes"
+
+
+def require_free(what: str, size: int, remedy: str) -> None:
+    """Refuse what would take more memory than is free.
+
+    >>> require_free("10 draws", 10**30, "ask for fewer")
+    Traceback (most recent call last):
+    ValueError: 10 draws would take 1e+18 TB of memory, but only ... are free; ask for fewer
+    """
+    if size > LEAST and size > (free := free_memory()):
+        raise ValueError(f"{what} would take {in_words(size)} of memory, but only {in_words(free)} are free; {remedy}")
 
 
 def free_memory() -> int:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_choice
 from tallbayes.rows.arrays import Arrays
 from tallbayes.rows.generators import of_block
 from tallbayes.rows.moments import ColumnMoments, Moments
@@ -47,8 +48,7 @@ def deal(rows: RowsAtHand, shards: int, how: str, rng: np.random.Generator) -> l
     >>> [shard.rows.size for shard in deal(rows, 3, "random", np.random.default_rng(1))]
     [4, 3, 3]
     """
-    if how not in SHARDINGS:
-        raise ValueError(f"sharding {how!r} is not known; choose one of {', '.join(SHARDINGS)}")
+    check_choice("sharding", how, SHARDINGS)
     if (how == "groups") != bool(rows.groups):
         raise ValueError(
             "sharding 'groups' is for formulas with a group term such as (1 | bank)"

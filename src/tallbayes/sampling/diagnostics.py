@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.options import check_choice, check_number, check_whole
 from tallbayes.models.side_by_side import Parameters, SideBySide, batches
 from tallbayes.sampling import mixing
 
@@ -56,8 +57,7 @@ def ess(draws: ArrayLike, kind: str = "bulk") -> Array:
     >>> ess(np.ones((4, 1_000, 1)))
     array([0.])
     """
-    if kind not in ("bulk", "tail"):
-        raise ValueError(f"kind {kind!r} is not known; choose 'bulk' or 'tail'")
+    check_choice("kind", kind, ("bulk", "tail"))
     return _each(draws, f"ess_{kind}")[0]
 
 
@@ -80,8 +80,7 @@ def mcse(draws: ArrayLike, of: str = "mean") -> Array:
     >>> bool(0.009 < mcse(draws)[0] < 0.011)
     True
     """
-    if of not in ("mean", "sd"):
-        raise ValueError(f"the Monte Carlo error of {of!r} is not known; choose 'mean' or 'sd'")
+    check_choice("of", of, ("mean", "sd"))
     return _each(draws, f"mcse_{of}")[0]
 
 
@@ -92,10 +91,8 @@ def edpm(draws: ArrayLike, minutes: float, thin: int = 1) -> Array:
     >>> bool(edpm(draws, minutes=2.0)[0] == ess(draws)[0] / 2)
     True
     """
-    if not minutes > 0:
-        raise ValueError(f"minutes must be positive, got {minutes}")
-    if thin < 1:
-        raise ValueError(f"thin must be 1 or more, got {thin}")
+    check_number("minutes", minutes, above=0)
+    check_whole("thin", thin)
     return ess(_shaped(draws)[:, ::thin, :]) / minutes
 
 

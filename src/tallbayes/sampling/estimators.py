@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_whole
 from tallbayes.models.glm import GLM
 from tallbayes.models.mode import Mode
 from tallbayes.rows.arrays import Arrays
@@ -57,7 +58,7 @@ class TaylorProxy:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        _check(size=self.size)
+        check_whole("size", self.size, 2, optional=True)
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once."""
@@ -79,7 +80,8 @@ class SplineProxy:
     points: int = 1_000
 
     def __post_init__(self) -> None:
-        _check(size=self.size, points=self.points)
+        check_whole("size", self.size, 2, optional=True)
+        check_whole("points", self.points, 2)
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once, and at some twice."""
@@ -91,6 +93,8 @@ def _urn(model: GLM, mode: Mode, measure: Measure, rng: np.random.Generator) -> 
     urn = model.rows.draw(measure, mode.theta, 0.0, 0, int(rng.integers(2**63)))
     if urn.certain.size:
         raise ValueError("the weights with which rows are drawn must be finite")
+    if not urn.total > 0:
+        raise ValueError("no row adds to what is known at the mode, so there is nothing to estimate; use method='auto'")
     return urn
 
 
@@ -138,9 +142,3 @@ def spline(model: GLM, mode: Mode, points: int, rng: np.random.Generator) -> Pre
         return seen
     plate = RBFInterpolator(sites, height[first], kernel="thin_plate_spline", smoothing=SMOOTH)
     return replace(seen, plate=plate, least=LEAST * seen.least)
-
-
-def _check(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and count < 2:
-            raise ValueError(f"{name} must be at least 2, not {count}")

@@ -65,6 +65,11 @@ class Draws(NamedTuple):
             np.zeros((steps, chains)),
         )
 
+    @staticmethod
+    def size(updates: int, p: int) -> int:
+        """Bytes of one step of one chain."""
+        return 8 * (p + 2) + 26 * updates
+
     def resize(self, steps: int) -> None:
         """Make room for more steps, or give it back, where the draws are: they are not held twice on the way.
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tallbayes.data.screen import shown
 from tallbayes.data.timing import Phases
 from tallbayes.engines import packed
+from tallbayes.rows.room import require_free
 from tallbayes.sampling.diagnostics import Diagnostics
 from tallbayes.sampling.journal import Standing, Walk
 from tallbayes.sampling.kernel import Draws, Kernel, Path, Streams
@@ -102,8 +103,11 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
     """
     past = past or Forgetful()
     root, chains = seeds(request.seed)[1], request.chains
-    rng = Streams.spawn(root, chains)
     warmup = kernel.warmup if request.warmup is None else request.warmup
+    width = sum(one.model.width for one in kernel.kernels)
+    for what, draws in (("warm-up draws", warmup), ("draws", request.draws if request.target_ess is None else 0)):
+        _require_room(f"{draws or 0:,} {what} of {chains:,} chains", (draws or 0) * chains, 1, width)
+    rng = Streams.spawn(root, chains)
     with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:
         loop = _Loop(rng, stop, bar, past)
         with phases("warmup"):
@@ -222,6 +226,9 @@ class _Loop:
             state, part = kernel.advance(state, call, streams)
             rate = (time.perf_counter() - began) / call
             self.steps = int(np.clip(CALL_SECONDS / rate, 1, 4 * self.steps))
+            if kept is None or len(kept.theta) != goal:
+                _, updates, chains = part.screened.shape
+                _require_room(f"{goal - made:,} draws", (goal - made) * chains, updates, part.theta.shape[2])
             kept = kept or Draws.empty(0, part.screened.shape[1], *part.theta.shape[1:])
             kept.resize(goal)
             for every, new in zip(kept, part, strict=True):
@@ -236,6 +243,11 @@ class _Loop:
             return state, Draws.empty(0, 1, *state.theta.shape)
         kept.resize(made)
         return state, kept
+
+
+def _require_room(what: str, draws: int, updates: int, width: int) -> None:
+    """Refuse draws of all chains that memory cannot hold."""
+    require_free(what, draws * Draws.size(updates, width), "ask for fewer draws, fewer chains or a shorter warm-up")
 
 
 def _acceptance(kernel: Kernel, draws: Draws) -> dict[str, float]:

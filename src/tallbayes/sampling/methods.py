@@ -9,16 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tallbayes.data.options import check_choice, check_kind, check_text, check_whole, refuse
 from tallbayes.data.timing import Phases
 from tallbayes.models.model import Model
 from tallbayes.rows.sharding import SHARDINGS
 from tallbayes.sampling.combine import COMBINERS
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 from tallbayes.sampling.kernel import Kernel
-from tallbayes.sampling.options import check_choice, check_whole
 from tallbayes.sampling.seeds import Seed
 from tallbayes.sampling.setup import setup_for
 from tallbayes.sampling.surrogate import AnySurrogate, columns_of, described
+
+PROPOSAL = "the name of a proposal, such as 'random-walk'"
+LONGEST_SUBCHAIN = 10_000  # steps before each look at all rows: more would only hide how far a run is
+MOST_SHARDS = 10_000  # each has a kernel and a warm-up of its own
 
 
 class Method(Protocol):
@@ -81,6 +85,9 @@ class MH:
     exact = True
     columns = ()
 
+    def __post_init__(self) -> None:
+        check_text("proposal", self.proposal, PROPOSAL, optional=True)
+
     def kernel(self, model: Model, seed: Seed = None, phases: Phases | None = None) -> Kernel:
         """See `Method`."""
         return setup_for(model, seed, phases).metropolis(self.proposal)
@@ -106,7 +113,8 @@ class TwoStage:
     exact = True
 
     def __post_init__(self) -> None:
-        check_whole("subchain", self.subchain, 0)
+        check_text("proposal", self.proposal, PROPOSAL, optional=True)
+        check_whole("subchain", self.subchain, 0, LONGEST_SUBCHAIN, optional=True)
         if self.surrogate is not None:
             described(self.surrogate)
 
@@ -143,10 +151,10 @@ class Consensus:
     exact = False
 
     def __post_init__(self) -> None:
-        check_whole("shards", 0 if self.shards is None else self.shards, 1)
-        check_whole("workers", self.workers, 1)
-        check_choice("sharding", self.sharding, SHARDINGS)
-        check_choice("combine", self.combine, COMBINERS)
+        check_whole("shards", self.shards, 1, MOST_SHARDS)
+        check_whole("workers", self.workers, optional=True)
+        check_choice("sharding", self.sharding, SHARDINGS, optional=True)
+        check_choice("combine", self.combine, COMBINERS, optional=True)
         inner = named("auto" if self.inner is None else self.inner, INNER, "inner")
         if not inner.exact:
             raise ValueError(f"inner must be an exact method, not {inner!r}; choose one of {', '.join(INNER)}")
@@ -177,8 +185,8 @@ class Subsampling:
     columns = ()
 
     def __post_init__(self) -> None:
-        if self.estimator is not None and not isinstance(self.estimator, TaylorProxy | SplineProxy):
-            raise TypeError(f"estimator must be tb.TaylorProxy or tb.SplineProxy, not {type(self.estimator).__name__}")
+        ours = (TaylorProxy, SplineProxy)
+        check_kind("estimator", self.estimator, ours, "tb.TaylorProxy or tb.SplineProxy", optional=True)
 
     def kernel(self, model: Model, seed: Seed = None, phases: Phases | None = None) -> Kernel:
         """See `Method`."""
@@ -208,8 +216,5 @@ def named(method: str | Method, choices: tuple[str, ...] = METHODS, what: str = 
         found: Method = KINDS[method]()
         return found
     if not hasattr(method, "kernel") or isinstance(method, type):
-        raise TypeError(
-            f"{what} must be one of {', '.join(map(repr, choices))}, or a value such as tb.TwoStage(subchain=5), "
-            f"not {method!r}"
-        )
+        refuse(what, f"one of {', '.join(map(repr, choices))}, or a value such as tb.TwoStage(subchain=5)", method)
     return method

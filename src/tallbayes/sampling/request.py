@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from tallbayes.sampling.options import check_whole
+from tallbayes.data.options import check_flag, check_number, check_whole, shown
 from tallbayes.sampling.seeds import fresh_seed
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # more than this, by what a draw of the kernel costs. NO_MORE: where more draws would not help, or hardly.
 DRAWS = 1_000
 CHEAP, COSTLY, NO_MORE = 20_000, 5_000, DRAWS
+MOST_DRAWS = 1_000_000  # a chain, where only an ESS was asked for
+MOST_CHAINS = 10_000  # each has generators and a warm-up of its own; beyond this they only wait for each other
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,16 @@ class Request:
         return cls(**own | {"seed": past.pinned("seed", given["seed"], fresh_seed)})
 
     def __post_init__(self) -> None:
-        check_whole("draws", self.draws, 1)
-        check_whole("chains", 0 if self.chains is None else self.chains, 1)
-        check_whole("warmup", self.warmup, 0)
-        check_whole("seed", self.seed, 0)
-        if self.target_ess is not None and not self.target_ess > 0:
-            raise ValueError(f"target_ess must be a positive number, not {self.target_ess!r}")
+        check_whole("draws", self.draws, optional=True)
+        check_whole("chains", self.chains, 1, MOST_CHAINS)
+        check_whole("warmup", self.warmup, 0, optional=True)
+        check_whole("seed", self.seed, 0, optional=True)
+        check_number("target_ess", self.target_ess, above=0, optional=True)
+        check_flag("progress", self.progress)
+        if self.target_ess is not None and self.draws is None and self.target_ess > MOST_DRAWS * self.chains:
+            raise ValueError(
+                f"target_ess must be at most {MOST_DRAWS * self.chains:,}, the draws that {self.chains} chains make at "
+                f"most unless draws= says otherwise, not {shown(self.target_ess)}"
+            )
         if self.seed is None:
             object.__setattr__(self, "seed", fresh_seed())

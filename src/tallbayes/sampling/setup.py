@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_choice
 from tallbayes.data.timing import Phases
 from tallbayes.models.cautions import warn_of_heavy_priors
 from tallbayes.models.glm import GLM
+from tallbayes.models.limits import wide
 from tallbayes.models.mode import CONVERGED, NEARBY, Mode, find_mode
 from tallbayes.models.model import Model, Posterior
 from tallbayes.rows.sharding import Shard, deal
@@ -26,7 +28,6 @@ from tallbayes.sampling.consensus import ConsensusKernel, on_each
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 from tallbayes.sampling.kernel import Kernel
 from tallbayes.sampling.metropolis import MetropolisKernel
-from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.proposals import (
     Independence,
     Mixture,
@@ -37,6 +38,7 @@ from tallbayes.sampling.proposals import (
     Start,
 )
 from tallbayes.sampling.seeds import SEEDS, Seed, seeds
+from tallbayes.sampling.subsample import check_enough
 from tallbayes.sampling.subsampling import SubsamplingKernel
 from tallbayes.sampling.surrogate import Description, Surrogate, is_close
 from tallbayes.sampling.taylor import Taylor
@@ -118,13 +120,13 @@ class RegressionSetup:
 
     def metropolis(self, proposal: str | None) -> MetropolisKernel:
         """A random walk in all coefficients at once, unless another proposal is named."""
-        check_choice("proposal", proposal, PROPOSALS)
+        check_choice("proposal", proposal, PROPOSALS, optional=True)
         mode, _ = self._mode("mh")
         return self._metropolis(mode, proposal)
 
     def two_stage(self, surrogate: Description | None, proposal: str | None, subchain: int | None) -> TwoStageKernel:
         """With the expansion as surrogate, unless another one is described."""
-        check_choice("proposal", proposal, PROPOSALS)
+        check_choice("proposal", proposal, PROPOSALS, optional=True)
         mode, rng = self._mode("two-stage")
         with self.phases("surrogate"):
             return self._two_stage(mode, rng, Taylor() if surrogate is None else surrogate, proposal, subchain)
@@ -134,12 +136,15 @@ class RegressionSetup:
         self.model.require_bounds("method 'subsampling'")
         mode, rng = self._mode("subsampling")
         with self.phases("surrogate"):
+            check_enough(estimator.size or 0, self.model.observations, "rows")
             size, walk = estimator.size or FIRST_SIZE, RandomWalk(mode.factor, 2.38 / mode.theta.size**0.5)
             built = estimator.build(self.model, mode, rng)
             return SubsamplingKernel(self.model, mode, built, size, estimator.size is None, walk)
 
     def consensus(self, how: Consensus) -> ConsensusKernel:
         """Rows are dealt at random, unless another way is named."""
+        if wide(self.model.prior, self.model.moments.largest).any():  # shards cannot tell whether all rows say more
+            self._mode()
         return divide(self.model, self.seed, self.phases, how, how.sharding or "random", combine)
 
     def _mode(self, warned: str | None = None) -> tuple[Mode, np.random.Generator]:

@@ -22,12 +22,11 @@ from tallbayes.models.side_by_side import Parameters
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
 from tallbayes.sampling.kernel import Kernel
-from tallbayes.sampling.request import DRAWS, Request
+from tallbayes.sampling.request import DRAWS, MOST_DRAWS, Request
 
 Array = NDArray[np.float64]
 
 FIRST_LOOK = 200  # draws a chain before an ESS is first looked at; then whenever there are a quarter more
-MOST_DRAWS = 1_000_000  # a chain, where only an ESS was asked for
 
 # What a run may take until it has converged, besides the draws that its kernel may make.
 MOST_NUMBERS = 2**27  # kept in all chains: a gigabyte

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_flag, check_text, check_whole
 from tallbayes.models.likelihood import Follower, Likelihood
 from tallbayes.models.model import AnyMode, Posterior
 from tallbayes.rows.memory import MemoryRows
@@ -65,7 +66,7 @@ class Subsample:
     size: int
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole("size", self.size)
 
     def build(self, model: Posterior, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the subsample."""
@@ -91,7 +92,8 @@ class CaseControl:
     by_outcome = True
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole("size", self.size)
+        check_flag("uniform", self.uniform)
 
     def build(self, model: Posterior, mode: AnyMode, rng: np.random.Generator) -> SubsampleSurrogate:
         """Draw the rows with y=0."""
@@ -120,7 +122,10 @@ class Stratified:
     uniform: bool = False
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole("size", self.size)
+        check_text("by", self.by, "the name of a column")
+        check_flag("cases", self.cases)
+        check_flag("uniform", self.uniform)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,11 +149,6 @@ def _mean_outcome(levels: dict[int, Level]) -> float:
     """The levels of any stratum say what it is."""
     outcome, weight = (sum(part) for part in zip(*((one.outcome, one.weight) for one in levels.values()), strict=True))
     return float(outcome / weight)
-
-
-def _check_size(size: int) -> None:
-    if isinstance(size, bool) or not (isinstance(size, int | np.integer) and size > 0):
-        raise ValueError(f"a subsample's size must be a positive whole number, not {size!r}")
 
 
 def check_enough(size: int, available: float, what: str) -> None:

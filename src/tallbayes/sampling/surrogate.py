@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import refuse
 from tallbayes.models.likelihood import Direct, Follower
 
 Array = NDArray[np.float64]
@@ -99,14 +100,13 @@ class Custom:
 
 def described(chosen: AnySurrogate) -> Description:
     """The description itself, or that of a function of the parameters."""
-    if hasattr(chosen, "build"):
-        return chosen
-    if callable(chosen):
-        return Custom(chosen)
-    raise TypeError(
-        f"surrogate must be tb.Taylor, tb.CaseControl, tb.Subsample, tb.Stratified or a function of the parameters, "
-        f"not {type(chosen).__name__}"
-    )
+    if not isinstance(chosen, type):
+        if hasattr(chosen, "build"):
+            return chosen
+        if callable(chosen):
+            return Custom(chosen)
+    kinds = "tb.Taylor, tb.CaseControl, tb.Subsample, tb.Stratified or a function of the parameters"
+    refuse("surrogate", kinds, chosen)
 
 
 def columns_of(chosen: AnySurrogate | None) -> tuple[str, ...]:

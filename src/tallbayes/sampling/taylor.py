@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_whole
 from tallbayes.families import Tag
 from tallbayes.models.likelihood import Direct, Follower
 from tallbayes.models.model import AnyMode
@@ -36,9 +37,7 @@ class Taylor:
     remainders: int = 0
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.remainders, int | np.integer) and not isinstance(self.remainders, bool)
-        if not (whole and self.remainders >= 0):
-            raise ValueError(f"remainders must be 0 or a positive whole number of rows, not {self.remainders!r}")
+        check_whole("remainders", self.remainders, 0)
 
     def build(self, model: Any, mode: AnyMode, rng: np.random.Generator) -> TaylorSurrogate | CorrectedTaylor:
         """Choose the rows, if any; the expansion itself is the mode's."""

@@ -21,11 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from tallbayes.data.options import check_whole
 from tallbayes.splines.model import MARS, splines
 from tallbayes.splines.partition import Pairs, Partition, PseudoRows
 from tallbayes.splines.sheet import Sheet, Sheets
 
 Array = NDArray[np.float64]
+
+MOST = 1_000_000  # cells, and pairs: a surrogate that has more is no cheaper than the rows
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,13 @@ class Cells:
     pairs: int = 4_000
 
     def __post_init__(self) -> None:
-        for name, value in (("count", self.count), ("pairs", self.pairs)):
-            if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value > 0):
-                raise ValueError(f"{name} must be a positive whole number, not {value!r}")
+        check_whole("count", self.count, 1, MOST)
+        check_whole("pairs", self.pairs, 1, MOST)
 
     def build(self, model: MARS, mode: Any, rng: np.random.Generator) -> Sheets:
         """Cut the space into cells; the first reference is a spline without any basis."""
         if not isinstance(model, MARS):
-            raise TypeError("tb.Cells is a surrogate for splines (tb.MARS); use tb.Taylor() or another one here")
+            raise ValueError("tb.Cells is a surrogate for splines (tb.MARS); use tb.Taylor() or another one here")
         partition = model.rows.keep(Partition, self.count, self.pairs, int(rng.integers(2**31)))
         return Sheets(str(self), (at_reference(model, partition, model.nothing[None]),), partition)
 

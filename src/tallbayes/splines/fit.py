@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from tallbayes.data.new_rows import new_rows
+from tallbayes.data.options import check_choice, check_texts
+from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
 from tallbayes.data.tally import Where, row
 from tallbayes.results.datasets import Given, dataset
@@ -253,6 +255,7 @@ class MARSFit(Fit):
         """
         places = self._places(variables)
         check_interval(interval)
+        check_choice("scale", scale, ("log-odds", "probability"))
         if scale == "probability":
             if grids is not None or draws is not None or interval != INTERVAL:
                 raise ValueError(
@@ -260,10 +263,8 @@ class MARSFit(Fit):
                     'and another interval do not go with it; leave them out, or take scale="log-odds"'
                 )
             return effect_dataset(variables, *stored_effect(self.table, places))
-        if scale != "log-odds":
-            raise ValueError(f'scale must be "log-odds" or "probability", not {scale!r}')
         given = tuple(grid_of(self.table["quantiles"].values[place]) for place in places) if grids is None else grids
-        at = tuple(np.asarray(grid, dtype=float) for grid in given)
+        at = tuple(as_numbers("grids", grid, "a list of numbers for each variable") for grid in given)
         if len(at) != len(places) or any(grid.ndim != 1 for grid in at):
             raise ValueError(f"grids must have a list of values for each of {', '.join(map(repr, variables))}")
         every, means = self._all
@@ -273,6 +274,7 @@ class MARSFit(Fit):
 
     def _places(self, variables: tuple[str, ...]) -> tuple[int, ...]:
         """Numbers of one or two variables."""
+        check_texts("variables", variables, "names of variables")
         if not 1 <= len(variables) <= 2 or len(set(variables)) < len(variables):
             raise ValueError(f"an effect is one of one variable or of two different ones, not of {variables!r}")
         for name in variables:

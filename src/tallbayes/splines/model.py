@@ -18,12 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
+from tallbayes.data.missing import CHOICES
+from tallbayes.data.options import check_choice, check_number, check_texts, check_whole, is_number, refuse
 from tallbayes.data.outcome import said
+from tallbayes.data.per_row import as_numbers
 from tallbayes.data.sources import opened
 from tallbayes.data.texts import Texts
 from tallbayes.data.timing import Phases
 from tallbayes.families import Bernoulli
 from tallbayes.families import check as check_outcomes
+from tallbayes.models.limits import check_columns
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.rows.disk import DiskRows
@@ -50,6 +54,8 @@ class _Reading(NamedTuple):
 
 
 INTERCEPT_SD = 10.0
+MOST_BASES = 10_000  # a parameter vector has room for all of them
+SIZES = (1e-9, 1e9)  # of what the priors of the precision and of the number of bases are made of
 FEWEST = 20  # reference rows that are not zero in a basis
 TRIES, ADMISSIBLE = 5_000, 0.002  # bases drawn to see how many have so many, and the least share of them that will do
 
@@ -106,27 +112,23 @@ class MARS:
         na_values: Any = (),
         memory: int | str | None = None,
     ) -> None:
-        for name, value, least in (
-            ("max_interaction", max_interaction, 1),
-            ("max_bases", max_bases, 1),
-            ("knots", 2 if knots is None else knots, 2),
-            ("reference", reference, 2),
-            ("min_rows", 1 if min_rows is None else min_rows, 1),
-            ("watched", watched, 1),
-        ):
-            if not (isinstance(value, int | np.integer) and value >= least):
-                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        if max_interaction > MOST:
-            raise ValueError(f"max_interaction must be at most {MOST}, not {max_interaction}")
-        prior = np.asarray(precision, dtype=float)
-        if prior.shape != (2,) or not (np.isfinite(prior) & (prior > 0)).all():
-            raise ValueError(f"precision must be a positive shape and rate, not {precision!r}")
-        if expected_bases is not None and not expected_bases > 0:
-            raise ValueError(f"expected_bases must be positive, not {expected_bases!r}")
-        if not (isinstance(lines, int | float | np.floating) and 0 <= lines <= 1):
-            raise ValueError(f"lines must be a probability from 0 to 1, not {lines!r}")
-        if not column_memory >= 0:
-            raise ValueError(f"column_memory must be a number of bytes, not {column_memory!r}")
+        check_whole("max_interaction", max_interaction, 1, MOST)
+        check_whole("max_bases", max_bases, 1, MOST_BASES)
+        check_whole("knots", knots, 2, optional=True)
+        check_whole("reference", reference, 2)
+        check_whole("min_rows", min_rows, optional=True)
+        check_whole("watched", watched)
+        check_whole("seed", seed, 0)
+        check_choice("missing", missing, CHOICES)
+        check_texts("names", names, "a list of names, one for each variable", optional=True)
+        check_number("expected_bases", expected_bases, above=0, size=SIZES, optional=True)
+        prior = as_numbers("precision", precision, "a positive shape and rate")
+        if prior.shape != (2,) or not ((SIZES[0] <= prior) & (prior <= SIZES[1])).all():
+            refuse("precision", f"a shape and a rate from {SIZES[0]:g} to {SIZES[1]:g}", precision)
+        if not (is_number(lines) and 0 <= lines <= 1):
+            refuse("lines", "a probability from 0 to 1", lines)
+        if not (is_number(column_memory) and column_memory >= 0):
+            refuse("column_memory", "a number of bytes", column_memory)
         phases = Phases()
         with phases("design"):
             self.rows = self._read(
@@ -138,6 +140,7 @@ class MARS:
         chosen = np.sort(rng.choice(self.rows.size, min(reference, self.rows.size), replace=False))
         some = self.rows.reduce(Picked(chosen))
         self.look, values = Look(some, np.ones(some.size)), some.x
+        check_columns(self.names, np.abs(values).max(1))
         fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
         degree = min(int(max_interaction), len(values))
         count = knots if knots is not None else knots_for(values, degree) or MOST_KNOTS
@@ -185,14 +188,14 @@ class MARS:
             return prepared.rows.without([j for j, name in enumerate(every) if name == "Intercept"])
         if names is None and hasattr(given, "columns"):
             names = list(given.columns)
-        x, y, outcome = np.asarray(given, dtype=float).T, np.asarray(data, dtype=float), "y"
+        x, y, outcome = as_numbers("X", given, "numbers (rows, variables)").T, as_numbers("y", data), "y"
         self.named = names is not None
         if x.ndim != 2 or y.shape != x.shape[1:] or not x.size:
             raise ValueError(f"X must be (rows, variables) and y (rows,), but they are {x.T.shape} and {y.shape}")
         self.names = _names(names, len(x))
         for name, values in (*zip(self.names, x, strict=True), (outcome, y)):
-            if not np.isfinite(values.sum()):
-                raise ValueError(f"{name!r} has missing or infinite values, or is too large to sum")
+            if not (finite := np.isfinite(values)).all():
+                raise ValueError(f"{name!r} has missing or infinite values (first at row {int(finite.argmin())})")
         check_outcomes(self.family, y, outcome)
         return MemoryRows(x, y)
 

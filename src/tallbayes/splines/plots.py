@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.options import check_kind, check_texts, check_whole
 from tallbayes.results.figure import (
     COLOURS,
     LINES,
@@ -89,6 +90,7 @@ def effects(
     ['age', 'urban']
     """
     _check(fit)
+    check_texts("variables", variables, "a list of variables' names", optional=True)
     ranked = [str(name) for name in fit.importance().index]
     names = ranked[:PANELS] if variables is None else list(variables)
     found = [fit.effect(name, scale=scale) for name in names]
@@ -131,6 +133,7 @@ def interaction(fit: MARSFit, first: str, second: str, columns: int = 2, *, scal
     ['0', '1']
     """
     _check(fit)
+    check_whole("columns", columns)
     found = fit.effect(first, second, scale=scale)
     x, y = found[first].values, found[second].values
     cuts = _cuts(fit, second, y)
@@ -264,8 +267,5 @@ def _number(value: float) -> str:
 
 
 def _check(fit: Fit) -> None:
-    if not isinstance(fit, MARSFit):
-        raise TypeError(
-            f"this figure needs the fit of a spline, a MARSFit, not a {type(fit).__name__}; get one with "
-            "sample(MARS(formula, data)), or draw what you have with plots.trace or plots.density"
-        )
+    what = "the fit of a spline, such as tb.fit('y ~ s(x)', data) gives (others have plots.trace and plots.density)"
+    check_kind("fit", fit, MARSFit, what)

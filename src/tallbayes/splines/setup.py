@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tallbayes.data.options import check_choice, refuse
 from tallbayes.data.timing import Phases
-from tallbayes.sampling.options import check_choice
 from tallbayes.sampling.seeds import Seed, seeds
 from tallbayes.sampling.subsample import Subsample
 from tallbayes.sampling.surrogate import Description
@@ -83,7 +83,7 @@ class SplineSetup:
         kinds = {Cells: self._with_cells, Subsample: self._with_sample}
         make = kinds.get(type(chosen))
         if make is None:
-            raise TypeError(f"the surrogate of a spline must be tb.Cells or tb.Subsample, not {type(chosen).__name__}")
+            refuse("the surrogate of a spline", "tb.Cells or tb.Subsample", chosen)
         with self.phases("surrogate"):
             return make(chosen, law, subchain)
 
@@ -104,7 +104,7 @@ class SplineSetup:
         return np.random.default_rng(seeds(self.seed)[0])
 
     def _law(self, proposal: str | None) -> Law:
-        check_choice("proposal", proposal, PROPOSALS, "for splines")
+        check_choice("proposal", proposal, PROPOSALS, "for splines", optional=True)
         model, walk = self.model, 1 / self.model.rows.size**0.5 if proposal == "random-walk" else 0.0
         moves = np.cumsum(DECIDED_MOVES)
         return Law(model.reference, model.log_k, INTERCEPT_SD, *model.precision, moves, WIDER, 0.0, walk)
