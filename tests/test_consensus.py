@@ -342,7 +342,7 @@ def test_a_saved_consensus_is_read_again(tmp_path):
         ({"inner": "gibbs"}, "inner 'gibbs' is not known"),
         ({"combine": "median"}, "combine 'median' is not known"),
         ({"sharding": "by hand"}, "sharding 'by hand' is not known"),
-        ({"shards": 0}, "shards must be a whole number of at least 1"),
+        ({"shards": 0}, "shards must be a whole number from 1 to 10,000"),
         ({"inner": tb.TwoStage(lambda theta: 0.0)}, "surrogate for all rows"),
         ({"sharding": "groups"}, "for formulas with a group term"),
     ],

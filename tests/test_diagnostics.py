@@ -136,10 +136,10 @@ def test_edpm_is_the_ess_of_the_thinned_chain_over_minutes(noise):
 def test_arguments_are_checked(noise):
     for call, message in [
         (lambda: ess(noise, "middle"), "choose one of bulk, tail"),
-        (lambda: mcse(noise, "median"), "choose 'mean' or 'sd'"),
+        (lambda: mcse(noise, "median"), "choose one of mean, sd"),
         (lambda: ess(noise[0]), r"shape \(chain, draw, parameter\), got \(1000, 3\)"),
-        (lambda: edpm(noise, 0.0), "minutes must be positive"),
-        (lambda: edpm(noise, 1.0, thin=0), "thin must be 1 or more"),
+        (lambda: edpm(noise, 0.0), "minutes must be a positive number"),
+        (lambda: edpm(noise, 1.0, thin=0), "thin must be a whole number of at least 1"),
         (lambda: problems(noise, ["a"]), "1 names for 3 parameters"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -371,9 +371,10 @@ def test_resolve_by_name():
     assert resolve("binomial") == Binomial(None)
     with pytest.raises(ValueError, match=r"binomial outcomes need the number of trials: .*tb.Binomial\(trials="):
         with_trials(resolve("binomial"), None)
-    for unknown, hint in [("Bernouli", "did you mean 'bernoulli'"), (None, "choose one of bernoulli, binomial")]:
-        with pytest.raises(ValueError, match=f"family {unknown!r} is not known; {hint}"):
-            resolve(unknown)
+    with pytest.raises(ValueError, match="family 'Bernouli' is not known; did you mean 'bernoulli'"):
+        resolve("Bernouli")
+    with pytest.raises(ValueError, match="family 'cubic' is not known; choose one of bernoulli, binomial"):
+        resolve("cubic")
 
 
 @pytest.mark.parametrize("make", [Bernoulli, lambda link: Binomial("sent", link)])
@@ -385,5 +386,7 @@ def test_unknown_links(make):
 def test_columns_are_names():
     with pytest.raises(ValueError, match="trials must be the name of a column, not 5"):
         Binomial(5)
-    with pytest.raises(ValueError, match=r"exposure must be the name of a column .for arrays there is offset=., not array"):
+    with pytest.raises(
+        ValueError, match=r"exposure must be the name of a column .for arrays there is offset=., not array"
+    ):
         Poisson(np.ones(3))

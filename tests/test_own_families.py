@@ -285,7 +285,7 @@ def test_functions_that_do_not_fit_each_other_are_refused(changed, said):
         ({"value": 3}, "must be a function"),
         ({"expression": "y + 1"}, "has no eta"),
         ({"expression": "k * eta", "k": "a"}, "must be a number"),
-        ({"expression": "k * eta", "k": math.inf}, "must be finite"),
+        ({"expression": "k * eta", "k": math.inf}, "must be a number, not inf"),
         ({"value": value, "k": 1.0}, "leave out k"),
         ({"expression": "-eta**2", "outcomes": "dates"}, "choose one of numbers, positive"),
         ({"expression": "-eta**2", "mean": "y + eta"}, "without y"),

@@ -271,5 +271,5 @@ def test_densities_of_fits_by_position_and_by_name():
     np.testing.assert_array_equal(
         plots.density(a).axes[1].lines[0].get_ydata(), plots.density(only=a).axes[1].lines[0].get_ydata()
     )
-    with pytest.raises(ValueError, match="fit 1 must be a fit, as tb.fit, tb.sample and tb.load return them, not"):
+    with pytest.raises(ValueError, match=r"fit 1 must be a fit, as tb.fit, tb.sample and tb.load return them, not"):
         plots.density(["fico"], fit=a)

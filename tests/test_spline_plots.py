@@ -282,7 +282,7 @@ def test_arguments_are_checked(draw, message):
     "draw", [tb.plots.importance, tb.plots.effects, lambda fit: tb.plots.interaction(fit, "a", "b")]
 )
 def test_a_fit_that_is_no_spline_is_refused(draw):
-    with pytest.raises(ValueError, match="fit must be the fit of a spline, .*plots.trace.*, not a value of type Fit"):
+    with pytest.raises(ValueError, match=r"fit must be the fit of a spline, .*plots.trace.*, not a value of type Fit"):
         draw(example(draws=50))
 
 

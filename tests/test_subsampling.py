@@ -410,9 +410,9 @@ def test_groups_are_refused():
 
 
 def test_sizes_must_allow_a_variance():
-    with pytest.raises(ValueError, match="size must be at least 2, not 1"):
+    with pytest.raises(ValueError, match="size must be a whole number from 2 to 1,000,000, not 1"):
         tb.TaylorProxy(1)
-    with pytest.raises(ValueError, match="points must be at least 2"):
+    with pytest.raises(ValueError, match="points must be a whole number from 2 to 10,000"):
         tb.SplineProxy(points=1)
 
 

@@ -261,9 +261,7 @@ def test_impossible_sizes(size):
 
 @pytest.mark.parametrize("remainders", [-1, 2.5, "all", None])
 def test_impossible_remainders(remainders):
-    with pytest.raises(
-        ValueError, match=f"remainders must be a whole number of at least 0, not {remainders!r}"
-    ):
+    with pytest.raises(ValueError, match=f"remainders must be a whole number of at least 0, not {remainders!r}"):
         Taylor(remainders)
 
 

@@ -39,6 +39,14 @@ GROUP_PRIORS = "half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER)"
 GROUP_PRIOR_HELP = f"Prior of the sd of group effects (1 | g): {GROUP_PRIORS}.  [default: half_cauchy(2.5)]"
 
 
+def _number_or_text(text: str) -> float | str:
+    """A number where a text is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _family(ctx: click.Context, param: click.Parameter, text: str) -> Family:
     """The family that the text describes."""
     from tallbayes.families import NAMES
@@ -50,9 +58,9 @@ def _family(ctx: click.Context, param: click.Parameter, text: str) -> Family:
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
     name, inside = found.groups() if (found := FAMILY.fullmatch(text)) else ("", None)
-    arguments = [part.strip() for part in inside.split(",")] if inside else []
+    arguments = [_number_or_text(part.strip()) for part in inside.split(",")] if inside else []
     try:
-        kind: Any = NAMES[name.lower() if all(arguments) else ""]
+        kind: Any = NAMES["" if "" in arguments else name.lower()]
         made: Family = kind(*arguments)
         return made
     except (KeyError, TypeError) as error:

@@ -46,15 +46,15 @@ def priors_of(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
 
 
 def numbers(what: str, values: Any) -> Array:
-    """What was given for each row, as an array."""
-    return as_numbers(what, values, "a column's name or numbers, one for each row")
+    """What was given for each row, as an array, where it could have been a column's name, too."""
+    return as_numbers(what, values, "numbers, one for each row, or the name of a column")
 
 
 def per_row(what: str, given: Any, size: int) -> Array | None:
     """What was given for each row, as an array of finite numbers."""
     if given is None:
         return None
-    values = numbers(what, given)
+    values = as_numbers(what, given)
     if values.shape != (size,):
         raise ValueError(f"{what} has shape {values.shape}, but the data has {size} rows")
     bad = ~np.isfinite(values)

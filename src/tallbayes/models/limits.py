@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 WEIGHTS = (1e-6, 1e12)  # that all rows have together: less says nothing, with more rounding hides a log-likelihood of 1
 OFFSETS = 100.0  # of a linear predictor whose exponential is a mean, odds or a hazard
 LARGEST = 1e13  # a log posterior at its mode: the last digit of such a number is .002
-WIDEST = 1_000.0  # linear predictors that a prior may allow where outcomes are separated, so that it alone decides
+WIDEST = 1e5  # change of linear predictors that a prior may allow where outcomes are separated, and it alone decides
 
 
 class Weighed(Protocol):

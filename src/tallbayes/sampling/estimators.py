@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 BEYOND = 3.0  # how much the radius for which bounds are computed exceeds sqrt(p)
 AT_ONCE = 20_000  # rows for which the spline is evaluated at a time
 LEAST = 0.01  # of the mean of a proxy: no row's proxy is less
+MOST_ROWS = 1_000_000  # a draw: beyond, all rows cost less
+MOST_POINTS = 10_000  # that a spline is fitted to: it takes the square of their number in memory
 SMOOTH = 1e-6  # a spline that need not pass through all points exactly, lest nearly equal points make it singular
 
 
@@ -58,7 +60,7 @@ class TaylorProxy:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("size", self.size, 2, optional=True)
+        check_whole("size", self.size, 2, MOST_ROWS, optional=True)
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once."""
@@ -80,8 +82,8 @@ class SplineProxy:
     points: int = 1_000
 
     def __post_init__(self) -> None:
-        check_whole("size", self.size, 2, optional=True)
-        check_whole("points", self.points, 2)
+        check_whole("size", self.size, 2, MOST_ROWS, optional=True)
+        check_whole("points", self.points, 2, MOST_POINTS)
 
     def build(self, model: GLM, mode: Mode, rng: np.random.Generator) -> Estimator:
         """Look at all rows once, and at some twice."""

@@ -38,7 +38,6 @@ from tallbayes.sampling.proposals import (
     Start,
 )
 from tallbayes.sampling.seeds import SEEDS, Seed, seeds
-from tallbayes.sampling.subsample import check_enough
 from tallbayes.sampling.subsampling import SubsamplingKernel
 from tallbayes.sampling.surrogate import Description, Surrogate, is_close
 from tallbayes.sampling.taylor import Taylor
@@ -136,7 +135,6 @@ class RegressionSetup:
         self.model.require_bounds("method 'subsampling'")
         mode, rng = self._mode("subsampling")
         with self.phases("surrogate"):
-            check_enough(estimator.size or 0, self.model.observations, "rows")
             size, walk = estimator.size or FIRST_SIZE, RandomWalk(mode.factor, 2.38 / mode.theta.size**0.5)
             built = estimator.build(self.model, mode, rng)
             return SubsamplingKernel(self.model, mode, built, size, estimator.size is None, walk)
