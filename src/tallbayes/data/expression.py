@@ -106,6 +106,11 @@ def refuse_code(formula: str) -> None:
     for token in every:
         if token.kind.value == "python":
             tree(token.token)  # in our words, where formulaic would not understand it
+        elif token.kind.value == "name" and (token.token == "." or token.token.replace(".", "", 1).isdigit()):
+            raise ValueError(  # formulaic would take the column for the intercept
+                f"the formula {limits.shown(formula)} has `{token.token}`, which formulaic reads as {token.token}; "
+                f"write Q('{token.token}') for that column, or rename it"
+            )
     for token in sanitize_tokens(every):
         if token.kind is not None and token.kind.value == "python":
             check(token.token)

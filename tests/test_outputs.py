@@ -1,0 +1,82 @@
+"""Outputs never replace what is read, nor each other, also with --force."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from command import run
+from runs import DATA, FEW
+
+import tallbayes as tb
+from tallbayes.results.example import example
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with data in several forms, a fit and a run."""
+    monkeypatch.chdir(tmp_path)
+    DATA.to_csv("data.csv", index=False)
+    for part in ("part=a", "part=b"):
+        os.makedirs(f"parts/{part}")
+        DATA.to_csv(f"parts/{part}/rows.csv", index=False)
+    os.symlink("data.csv", "link.csv")
+    os.link("data.csv", "twin.html")
+    os.symlink(tmp_path, "here")
+    os.symlink("parts", "more")
+    example().save("fit.nc")
+    os.link("fit.nc", "fit.html")
+    tb.fit("y ~ x", str(tmp_path / "data.csv"), **FEW, checkpoint="run.tb")
+    return tmp_path
+
+
+def content(place):
+    return {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+READ = "is a file that is read, and would be lost"
+SAME = "are the same file"
+INSIDE = "lies in the folder of"
+FIT = ("fit", "data.csv", "y ~ x", "--force")
+REFUSED = [
+    ((*FIT, "--out", "data.csv"), READ),
+    ((*FIT, "--out", "./parts/../data.csv"), READ),
+    ((*FIT, "--out", "here/data.csv"), READ),
+    ((*FIT, "--out", "link.csv"), READ),
+    ((*FIT, "--report", "twin.html"), READ),
+    (("fit", "link.csv", "y ~ x", "--force", "--out", "data.csv"), READ),
+    (("fit", "file://{place}/data.csv", "y ~ x", "--force", "--out", "data.csv"), READ),
+    (("fit", "parts", "y ~ x", "--force", "--out", "parts/part=b/rows.csv"), READ),
+    (("fit", "more/", "y ~ x", "--force", "--out", "parts/part=b/rows.csv"), READ),
+    (("fit", "parts/*/rows.csv", "y ~ x", "--force", "--out", "parts/part=a/rows.csv"), READ),
+    (("fit", "parts/**", "y ~ x", "--force", "--out", "parts/part=a/rows.csv"), READ),
+    ((*FIT, "--out", "new.html", "--report", "new.html"), SAME),
+    ((*FIT, "--out", "new.html", "--report", "here/new.html"), SAME),
+    ((*FIT, "--out", "New.html", "--report", "new.html"), SAME),
+    ((*FIT, "--checkpoint", "run.tb", "--out", "run.tb/asked.json"), INSIDE),
+    ((*FIT, "--checkpoint", "new.tb", "--out", "new.tb/fit.nc"), INSIDE),
+    ((*FIT, "--cache", "designs", "--report", "designs/fit.html"), INSIDE),
+    (("resume", "run.tb", "--force", "--out", "data.csv"), READ),
+    (("resume", "run.tb", "--force", "--out", "run.tb/draws/state"), INSIDE),
+    (("resume", "run.tb", "--force", "--out", "here/run.tb/fit.nc"), INSIDE),
+    (("resume", "run.tb", "--force", "--out", "new.html", "--report", "new.html"), SAME),
+    (("predict", "fit.nc", "data.csv", "--force", "--out", "data.csv"), READ),
+    (("predict", "fit.nc", "parts", "--force", "--out", "parts/part=a/rows.csv"), READ),
+    (("report", "fit.nc", "fit.html", "--force"), READ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda one: " ".join(one) if len(one) < 12 else "")
+def test_refused(arguments, message, place):
+    before = content(place)
+    done = run(*(one.format(place=place) for one in arguments))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in " ".join(done.stderr.split())
+    assert content(place) == before
+
+
+def test_a_new_file_beside_the_data_is_written(place):
+    few = ("--draws", "20", "--warmup", "20", "--chains", "2", "--seed", "1", "--quiet")
+    done = run("fit", "parts", "y ~ x", *few, "--out", "parts/fit.nc")
+    assert done.exit_code == 3, done.stderr
+    assert tb.load("parts/fit.nc").coefficients == ("Intercept", "x")
