@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from saved import change
 import tallbayes as tb
 from tallbayes.data.formula import Formula
 from tallbayes.engines.packed import DamagedError
+from tallbayes.results.checks import check_fit
 from tallbayes.results.file import ATTRIBUTE, DIGEST, SEAL
 
 KINDS = ("thinned", "groups", "splines", "gaussian", "own model")
@@ -202,12 +204,6 @@ DRAWS = {
         "own model",
         lambda fit: setattr(fit, "sample_stats", fit.sample_stats.isel(draw=slice(3))),
     ),
-    "a basis that is not there": ("splines", lambda fit: fit.splines["basis"].values.__setitem__((0, 0, 0), 10**6)),
-    "more bases than there are": ("splines", lambda fit: fit.posterior["bases"].values.__setitem__((0, 0), 1_000)),
-    "a variable that is not there": ("splines", lambda fit: of_table(fit, "bases", (0, 1), 1e6)),
-    "a degree that is not there": ("splines", lambda fit: of_table(fit, "bases", (0, 0), 9.0)),
-    "fewer means": ("splines", lambda fit: setattr(fit, "table", fit.table.isel(subset=slice(1)))),
-    "other variables": ("splines", lambda fit: setattr(fit, "table", fit.table.assign_coords(variable=["q"]))),
     "no table": ("splines", lambda fit: setattr(fit, "table", xr.Dataset())),
 }
 
@@ -222,6 +218,32 @@ def test_draws_must_fit_the_rest(what, files, tmp_path):
     fit.save(tmp_path / "fit.nc")
     with pytest.raises(DamagedError, match="is damaged, or was changed"):
         tb.load(tmp_path / "fit.nc")
+
+
+SPLINES = {
+    "a basis that is not there": lambda fit: fit.splines["basis"].values.__setitem__((0, 0, 0), 10**6),
+    "more bases than there are": lambda fit: fit.posterior["bases"].values.__setitem__((0, 0), 1_000),
+    "a variable that is not there": lambda fit: of_table(fit, "bases", (0, 1), 1e6),
+    "a variable that is no number": lambda fit: of_table(fit, "bases", (0, 1), np.nan),
+    "a degree that is not there": lambda fit: of_table(fit, "bases", (0, 0), 9.0),
+    "fewer means": lambda fit: setattr(fit, "table", fit.table.isel(subset=slice(1))),
+    "other variables": lambda fit: setattr(fit, "table", fit.table.assign_coords(variable=["q"])),
+}
+
+
+@pytest.fixture(scope="module")
+def spline(files):
+    return tb.load(files / "splines")
+
+
+@pytest.mark.parametrize("what", SPLINES)
+def test_splines_must_fit_their_table(what, spline):
+    """Compiled code looks up what they name."""
+    fit = copy.deepcopy(spline)
+    check_fit(fit)
+    SPLINES[what](fit)
+    with pytest.raises(ValueError, match="spline"):
+        check_fit(fit)
 
 
 def test_what_was_saved_before_there_were_seals_is_loaded(files, tmp_path):

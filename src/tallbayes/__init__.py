@@ -5,6 +5,7 @@ from typing import Any
 from tallbayes import mpi, plots
 from tallbayes.data import datasets
 from tallbayes.data.scan import scan
+from tallbayes.engines.packed import DamagedError
 from tallbayes.families import Bernoulli, Binomial, Poisson
 from tallbayes.families.gamma import Gamma
 from tallbayes.families.gaussian import Gaussian
@@ -52,6 +53,7 @@ __all__ = [
     "Cells",
     "CheckpointError",
     "Consensus",
+    "DamagedError",
     "Fit",
     "Gamma",
     "Gaussian",
