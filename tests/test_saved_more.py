@@ -91,7 +91,10 @@ def test_an_engine_and_a_cache_are_not_taken_from_a_file(tmp_path):
     """Whoever sends a file could have workers of theirs unpickle what they like, or folders written."""
     fit = THINNED(**FEW)
     asked = dict(fit.origin.asked)
-    asked |= {"engine": Argument.of("tcp://10.0.0.1:8786"), "cache": Argument.of(str(tmp_path / "cache"))}
+    asked |= {
+        "engine": Argument.of("engine", "tcp://10.0.0.1:8786"),
+        "cache": Argument.of("cache", str(tmp_path / "cache")),
+    }
     object.__setattr__(fit.origin, "asked", asked)
     fit.save(tmp_path / "fit.nc")
     with pytest.raises(ValueError, match=r"engine was 'tcp://10.0.0.1:8786', which files do not keep"):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallbayes.data import functions
+from tallbayes.data.syntax import tree
 from tallbayes.data.tally import Where
 from tallbayes.data.texts import number
 
@@ -179,7 +179,7 @@ def declared(sides: Iterable[Iterable[Any]]) -> set[str]:
         if factor.eval_method.value == "lookup":
             others.add(str(factor.expr))
         elif factor.eval_method.value == "python":
-            node, names = functions.tree(factor.expr)
+            node, names = tree(factor.expr)
             _sort(node, names, False, categories, others)
     return categories - others
 

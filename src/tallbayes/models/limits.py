@@ -83,7 +83,7 @@ def check_separated(coefficients: Sequence[str], separated: Sequence[str], prior
 
     The posterior then is the prior cut off by all rows: its edges are sharp beside its size, and no proposal fits it.
     """
-    for j in np.flatnonzero(wide(prior, largest)):
+    for j in np.flatnonzero(wide(prior, largest)).tolist():
         if coefficients[j] in separated:
             scale, size = float(prior.scale[j]), float(largest[j])
             raise ValueError(

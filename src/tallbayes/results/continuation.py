@@ -7,7 +7,6 @@ Draws that the posterior has are not kept twice, and of each update only what is
 from __future__ import annotations
 
 import zlib
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tallbayes.engines import packed
 from tallbayes.engines.wire import pack
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import Origin
-from tallbayes.sampling.checkpoint import VERSIONS, Argument
+from tallbayes.sampling.checkpoint import Argument, others, versions
 from tallbayes.sampling.journal import Standing
 from tallbayes.sampling.kernel import Draws, Streams
 from tallbayes.sampling.past import CheckpointError
@@ -35,7 +34,7 @@ def to_bytes(fit: Fit) -> bytes | None:
     state, streams, draws, facts = fit.standing
     asked = {name: _safe(name, argument) for name, argument in fit.origin.asked.items()}
     kept = {
-        "versions": {name: version(name) for name in VERSIONS},
+        "versions": versions(),
         "door": fit.origin.door,
         "asked": {name: argument._asdict() for name, argument in asked.items()},
         "state": state,
@@ -53,11 +52,9 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
     """
     kept = packed.from_bytes(content)
     try:
-        versions, own = kept["versions"], {name: version(name) for name in VERSIONS}
-        others = [f"{name} {versions.get(name)} (here: {own[name]})" for name in own if versions.get(name) != own[name]]
-        if others:
+        if found := others(kept["versions"]):
             raise CheckpointError(
-                f"the fit was made with {', '.join(others)}; its draws might go on otherwise here: take the versions "
+                f"the fit was made with {found}; its draws might go on otherwise here: take the versions "
                 "that made it, or fit again"
             )
         asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
@@ -75,9 +72,10 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
 
 def _safe(name: str, argument: Argument) -> Argument:
     """What a stranger may have put into a file must not decide where else things are read, written or computed."""
-    if name == "cache" or (name == "engine" and argument.packed != Argument.of(None).packed):
-        return Argument.of(None) if name == "cache" else argument._replace(packed=None)
-    return argument
+    nothing = Argument.of(name, None)
+    if name == "cache":
+        return nothing
+    return argument._replace(packed=None) if name == "engine" and argument.packed != nothing.packed else argument
 
 
 def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:

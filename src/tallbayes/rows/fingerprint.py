@@ -39,7 +39,7 @@ class Fingerprint:
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
-        others = (arrays.y, arrays.weights, arrays.offset, arrays.codes, *arrays.strata.values())
+        others: list[NDArray[Any]] = [arrays.y, arrays.weights, arrays.offset, arrays.codes, *arrays.strata.values()]
         return tuple(_of_columns(arrays, columns) for columns in (arrays.x, *(one[None] for one in others)))
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> dict[str, int]:

@@ -123,7 +123,7 @@ class Checkpoint:
     def _save(self) -> None:
         content = {
             "format": FORMAT,
-            "versions": _versions(),
+            "versions": versions(),
             "asked": {name: argument._asdict() for name, argument in self.asked.items()},
             "facts": self.facts,
         }
@@ -202,24 +202,29 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
         content = json.loads((at / ASKED).read_bytes())
         if content.pop("check") != packed.checksum(content):
             raise ValueError("its checksum does not fit")
-        form, versions = content["format"], content["versions"]
+        form, known = content["format"], dict(content["versions"])
         asked = {str(name): Argument(**argument) for name, argument in content["asked"].items()}
         facts = dict(content["facts"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"'{at / ASKED}' is damaged, so the run cannot go on ({error})") from error
-    own = _versions()
-    if form != FORMAT or versions != own:
-        others = [f"{name} {versions.get(name)} (here: {own[name]})" for name in own if versions.get(name) != own[name]]
+    if form != FORMAT or others(known):
         raise CheckpointError(
-            f"the run in '{at}' was begun with {', '.join(others) or f'format {form}'}; its draws might come out "
-            "otherwise here: go on with the versions that began it"
+            f"the run in '{at}' was begun with {others(known) or f'format {form}'}; its draws might come out otherwise "
+            "here: go on with the versions that began it"
         )
     return asked, facts
 
 
 @cache
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what the bits of draws may depend on."""
     return {name: version(name) for name in LIBRARIES}
+
+
+def others(found: Mapping[str, str]) -> str:
+    """Which of these versions are others than here, in words."""
+    own = versions()
+    return ", ".join(f"{name} {found.get(name)} (here: {own[name]})" for name in own if found.get(name) != own[name])
 
 
 def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) -> dict[str, Any]:
