@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,12 +111,19 @@ FAMILIES: dict[str, Any] = {
 SHAPES = {"negative_binomial": 2.0, "gamma": 2.0}
 
 
+def _made(value: Any) -> Any:
+    """With partial calls called: what is wrong may be refused there."""
+    if isinstance(value, dict):
+        return {name: _made(one) for name, one in value.items()}
+    return value() if isinstance(value, partial) else value
+
+
 def fits(formula: str, data: Any, **options: Any) -> Callable[[Path], Answered]:
-    """A call of `tb.fit`; data may be a function of the case's folder."""
+    """A call of `tb.fit`; data may be a function of the case's folder, and options partial calls that make them."""
 
     def call(folder: Path) -> Answered:
         given = data(folder) if callable(data) else data
-        how = {**QUICK, **options}
+        how = QUICK | _made(options)
         fit = tb.fit(formula, given, **how)
         plain = isinstance(fit, tb.Fit) and type(fit) is tb.Fit
         own = {name: value for name, value in how.items() if name in MODEL}

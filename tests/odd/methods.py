@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,16 +86,16 @@ def _approximate(table: Table) -> Any:
 
 def _misfits(rng: np.random.Generator, table: Table) -> Iterator[Case]:
     bad: dict[str, tuple[Any, str]] = {
-        "shards of less than a row": (tb.Consensus(10**6), "shards"),
+        "shards of less than a row": (partial(tb.Consensus, 10**6), "shards"),
         "more shards than rows": (tb.Consensus(49), "shards|rows"),
         "case-control of more than all": (tb.TwoStage(tb.CaseControl(10**12)), "rows|size|surrogate|CaseControl"),
         "subsample of more than all": (tb.TwoStage(tb.Subsample(10**12)), "rows|size|surrogate|Subsample"),
         "strata that are no column": (tb.TwoStage(tb.Stratified(10, "nothing")), "nothing"),
         "a proposal of splines": (tb.MH("informed"), "proposal"),
-        "a proposal of nothing": (tb.MH("nuts"), "proposal"),
+        "a proposal of nothing": (partial(tb.MH, "nuts"), "proposal"),
         "cells": (tb.TwoStage(tb.Cells()), "Cells|splines|surrogate"),
         "groups as shards": (tb.Consensus(2, sharding="groups"), "groups"),
-        "a subchain of 10^9": (tb.TwoStage(subchain=10**9), "subchain"),
+        "a subchain of 10^9": (partial(tb.TwoStage, subchain=10**9), "subchain"),
     }  # fmt: skip
     for name, (method, word) in bad.items():
         yield refused(KIND, name, fits("y ~ x", table.dict(), method=method, **FEW), word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -130,7 +131,7 @@ def _outcomes(rng: np.random.Generator, table: Table) -> Iterator[Case]:
             yield refused(KIND, f"outcome: {name}", call, "v|outcome")
     for shape in (1e-6, 1e-3, 1e3, 1e6, 1e12, 1e300):
         for kind, family, column in ((tb.NegativeBinomial, "negative_binomial", "k"), (tb.Gamma, "gamma", "q")):
-            call = fits(f"{column} ~ x", table.dict(), family=kind(shape))
+            call = fits(f"{column} ~ x", table.dict(), family=partial(kind, shape))
             truth = right(table.problem(family, shape=shape))
             yield Case(KIND, f"shape {shape:g}, {family}", call, truth, ("shape|" + column,))
 
@@ -156,7 +157,7 @@ def _finite(answered: Answered) -> Complaints:
 def _separated(rng: np.random.Generator, table: Table) -> Iterator[Case]:
     apart = (table["x"] > 0) * 1
     for sd in (None, 2.5, 100, 1e6, 1e9, 1e100):
-        prior = {} if sd is None else {"prior": tb.Normal(0, sd)}
+        prior = {} if sd is None else {"prior": partial(tb.Normal, 0, sd)}
         for link in ("logit", "probit", "cloglog"):
             call = fits("y ~ x", table.dict(y=apart), family=FAMILIES[link], **prior)
             truth = (

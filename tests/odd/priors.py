@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,9 @@ def _normal(rng: np.random.Generator, table: Table) -> Iterator[Case]:
             prior = pick(
                 rng,
                 [
-                    tb.Normal(mean, sd),
+                    partial(tb.Normal, mean, sd),
                     f"normal({mean}, {sd})",
-                    {"x": tb.Normal(mean, sd), "Intercept": f"Normal({mean},{sd})"},
+                    {"x": partial(tb.Normal, mean, sd), "Intercept": f"Normal({mean},{sd})"},
                 ],
             )
             call = fits(f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior=prior)
@@ -78,17 +79,25 @@ def _normal(rng: np.random.Generator, table: Table) -> Iterator[Case]:
         for family in ("logit", pick(rng, ["poisson", "gaussian", "gamma", "probit"])):
             mean = float(pick(rng, [0.0, 0.0, 1.0])) if sd > 1e-13 else 0.0
             call = fits(
-                f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior={"x": tb.Normal(mean, sd)}
+                f"{OUTCOMES[family]} ~ x",
+                table.dict(),
+                family=FAMILIES[family],
+                prior={"x": partial(tb.Normal, mean, sd)},
             )
             yield Case(KIND, f"normal {mean:g} {sd:g} of x, {family}", call, near("x", mean, sd), ("prior",))
     for sd in (1e9, 1e30, 1e100, 1e200, 1e300):
         for family in ("logit", "poisson", "gaussian"):
-            call = fits(f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior=tb.Normal(0, sd))
+            call = fits(
+                f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior=partial(tb.Normal, 0, sd)
+            )
             yield Case(KIND, f"normal 0 {sd:g}, {family}", call, _wide(table.problem(family)), ("prior|sd",))
     for mean in (1e2, 1e6, 1e15, 1e100, 1e300):
         for family in ("logit", "poisson", "gaussian"):
             call = fits(
-                f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior={"x": tb.Normal(mean, 1.0)}
+                f"{OUTCOMES[family]} ~ x",
+                table.dict(),
+                family=FAMILIES[family],
+                prior={"x": partial(tb.Normal, mean, 1.0)},
             )
             yield Case(KIND, f"normal {mean:g} 1 of x, {family}", call, _finite, ("prior|x",))
 
@@ -113,18 +122,18 @@ def _student(rng: np.random.Generator, table: Table) -> Iterator[Case]:
         for scale in (0.1, 2.5, 100.0):
             family = pick(rng, ["logit", "poisson", "probit", "gamma", "logit"])
             asked = dict.fromkeys(["Intercept", "x"], ("StudentT", (df, 0.0, scale)))
-            prior = pick(rng, [tb.StudentT(df, 0, scale), f"student_t({df}, 0, {scale})"])
+            prior = pick(rng, [partial(tb.StudentT, df, 0, scale), f"student_t({df}, 0, {scale})"])
             call = fits(f"{OUTCOMES[family]} ~ x", table.dict(), family=FAMILIES[family], prior=prior)
             truth = with_prior(table.problem(family, shape=SHAPES.get(family, 1.0)), asked)
             yield Case(KIND, f"student {df:g} 0 {scale:g}, {family}", call, truth, ("prior|df",), answer=1 <= df <= 30)
     for df in (1e-300, 1e-9, 1e15, 1e100, 1e300):
-        call = fits("y ~ x", table.dict(), prior=tb.StudentT(df, 0, 2.5))
+        call = fits("y ~ x", table.dict(), prior=partial(tb.StudentT, df, 0, 2.5))
         yield Case(KIND, f"student {df:g} 0 2.5", call, _finite if df < 1 else right(table.problem()), ("prior|df",))
     for scale in (1e-300, 1e-100, 1e100, 1e300):
         yield Case(
             KIND,
             f"student 4 0 {scale:g}",
-            fits("y ~ x", table.dict(), prior=tb.StudentT(4, 0, scale)),
+            fits("y ~ x", table.dict(), prior=partial(tb.StudentT, 4, 0, scale)),
             _finite,
             ("prior|scale",),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,16 +192,22 @@ def _groups(rng: np.random.Generator, table: Table) -> Iterator[Case]:
     )
     yield Case(KIND, "groups and a fixed effect of them", fits("y ~ g + (1 | g)", table.dict(), **FEW), _finite, ("g",))
     for prior in (
-        tb.HalfNormal(1e-300),
-        tb.HalfNormal(1e300),
-        tb.HalfCauchy(1e-300),
-        tb.HalfCauchy(1e300),
-        tb.InverseSquare(1e-300),
-        tb.InverseSquare(1e300),
-        tb.InverseSquare(0.01),
+        partial(tb.HalfNormal, 1e-300),
+        partial(tb.HalfNormal, 1e300),
+        partial(tb.HalfCauchy, 1e-300),
+        partial(tb.HalfCauchy, 1e300),
+        partial(tb.InverseSquare, 1e-300),
+        partial(tb.InverseSquare, 1e300),
+        partial(tb.InverseSquare, 0.01),
     ):
         call = fits("y ~ x + (1 | g)", table.dict(), group_prior=prior, **FEW)
-        yield Case(KIND, f"groups with {prior}", call, _finite, ("group_prior|prior|g|scale|lower",))
+        yield Case(
+            KIND,
+            f"groups with {prior.func.__name__}({prior.args[0]:g})",
+            call,
+            _finite,
+            ("group_prior|prior|g|scale|lower",),
+        )
 
 
 def _finite(answered: Any) -> list[str]:
