@@ -8,7 +8,7 @@ INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --no
 # Modules that Python has compiled are kept, whatever the shell says: tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fast-tests test-targets test-long chaos docs bench bench-peers lint clean
+.PHONY: demo test fast-tests test-targets test-long chaos odd soak docs bench bench-peers lint clean
 
 demo: $(VENV)/ready
 	$(RUN)/python -m benchmarks.demo
@@ -30,6 +30,15 @@ test-long: $(VENV)/ready
 # Kills runs of all kernels at random times; each must end with the draws of the unbroken run. Half an hour at most.
 chaos: $(VENV)/ready
 	$(RUN)/python tests/chaos.py
+
+# Some 3,700 bad and odd inputs: each must end in a right answer or a clear error.
+odd: $(VENV)/ready
+	PYTHONPATH=tests $(RUN)/python -m odd --seed 1
+
+# Small and large fits, kills, Ctrl-C, full disks and fits at the same time, for so many minutes.
+MINUTES ?= 60
+soak: $(VENV)/ready
+	$(RUN)/python tests/soak.py --minutes $(MINUTES)
 
 docs: $(VENV)/docs
 	$(RUN)/python -m pytest docs/results.py docs/rendering.py
