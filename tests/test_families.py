@@ -17,6 +17,7 @@ from tallbayes.families import (
     Poisson,
     check,
     cloglog,
+    from_json,
     logit,
     probit,
     resolve,
@@ -362,7 +363,7 @@ FAMILIES = [
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_resolve(family):
     assert resolve(family) is family
-    assert resolve(to_json(family)) == family
+    assert from_json(to_json(family)) == family
 
 
 def test_resolve_by_name():

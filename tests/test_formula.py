@@ -346,7 +346,7 @@ BAD_DATA = [
     ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is text"),
     ("poly(x, 2) ~ z", {}, r"the outcome 'poly\(x, 2\)' gives 2 columns"),
     ("y ~ C(n, levels=[1, 2])", {}, r"levels=... leaves out levels: .*\{.*3.*\}"),
-    ("y ~ log(g)", {}, "Unable to evaluate factor"),
+    ("y ~ log(g)", {}, "cannot compute .log.g.. of the formula: column 'g' is text, and this needs numbers"),
     ("y ~ nowhere", {}, "no column 'nowhere'"),
 ]
 

@@ -17,7 +17,7 @@ from test_expressions import BUILT_IN, PROBIT
 import tallbayes as tb
 from tallbayes.engines import wire
 from tallbayes.engines.engine import Local
-from tallbayes.families import resolve, to_json
+from tallbayes.families import from_json, to_json
 from tallbayes.families.expressed import Expressed
 from tallbayes.families.own import Own, family
 from tallbayes.models.glm import GLM
@@ -145,7 +145,7 @@ def test_draws_are_the_same_on_disk_and_after_travelling(tmp_path, monkeypatch):
     assert np.array_equal(a.draws, b.draws)
     assert wire.unpack(wire.pack(own)) == own
     assert wire.unpack(wire.pack(own.tag)) == own.tag
-    assert resolve(to_json(own)) == own
+    assert from_json(to_json(own)) == own
 
 
 def test_a_fit_is_saved_and_predicts_after_it(tmp_path, monkeypatch):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data import functions
+from tallbayes.data import expression, functions
 from tallbayes.data.limits import plain
 from tallbayes.data.quiet import without
 from tallbayes.data.tally import Where, row
@@ -60,7 +61,9 @@ def materialise(
         with np.errstate(all="ignore"), without(DataMismatchWarning, "Constructing a Categorical with a dtype"):
             matrix = materializer.get_model_matrix(spec)
     except FormulaicError as error:
-        raise ValueError(plain(error)) from error
+        raise ValueError(_told(error, frame)) from error
+    except (ValueError, TypeError, ArithmeticError) as error:  # of contrasts, and of splines
+        raise ValueError(f"cannot build the columns of the formula: {plain(error)}") from error
     spec = matrix.model_spec
     learned = {name: s["categories"] for name, (_, s) in spec.encoder_state.items() if "categories" in s}
     for name in [name for name in learned if name in materializer.factor_cache]:  # formulaic makes zeros of others
@@ -74,9 +77,23 @@ def materialise(
         repeated = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"two columns of the design are called {repeated!r}; rename the data column")
     array = np.empty((len(names), len(frame)))
-    for i in range(len(names)):
+    for i, name in enumerate(names):
+        if matrix.dtypes.iloc[i].kind not in "biuf":
+            raise ValueError(f"{name!r} of the formula is text, and no number")
         array[i] = matrix.iloc[:, i].to_numpy()
     return Design(names, array, spec.transform_state, learned, spec.structure)
+
+
+def _told(error: Exception, frame: pd.DataFrame) -> str:
+    """What formulaic could not compute, and the column that may be why."""
+    said = plain(error)
+    if (found := re.match(r"Unable to evaluate factor `(.*?)`\. \[\w+: (.*)\]$", said)) is None:
+        return said
+    factor, reason = found.groups()
+    columns = [] if frame.empty else expression.check(factor).columns
+    if text := [name for name in columns if name in frame and frame[name].dtype == "category"]:
+        return f"cannot compute {factor!r} of the formula: column {text[0]!r} is text, and this needs numbers"
+    return f"cannot compute {factor!r} of the formula: {reason}"
 
 
 def one_column(what: str, text: str, side: Any, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:

@@ -1,8 +1,9 @@
 """Text that is nearly numbers: a column that holds '?' or '12,5' among numbers would become hundreds of categories.
 
 The rule: a column of text is refused if more than half of its different values are written like numbers, and there
-are at least `FEWEST` of these. '1,234', '12%', '$5' and '1,5' are written like numbers, too. If nothing else is there
-but marks of missing values ('?', '.', 'None', ...), two numbers are enough. What a formula calls a category, as in
+are at least `FEWEST` of these. '1,234', '12%', '$5' and '1,5' are written like numbers, too, and where there are `MANY`
+of them, so are '5 kg', '(5)', '<5' and '5_000'. If nothing else is there but marks of missing values ('?', '.', 'None',
+...), two numbers are enough. What a formula calls a category, as in
 C(zip) or x == '17', is never refused, nor are groups, and levels whose order was given.
 """
 
@@ -19,7 +20,7 @@ from tallbayes.data.syntax import tree
 from tallbayes.data.tally import Where
 from tallbayes.data.texts import number
 
-FEWEST = 5
+FEWEST, MANY = 5, 20
 SHORT = 40  # characters of a text that may mark missing values
 MINUS = "\u2212"  # which typesetters prefer to '-'
 MARKS = (
@@ -38,6 +39,10 @@ WRITTEN = {  # like a number, by what is in the way
     "points": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:\.[0-9]{{3}})*(?:,[0-9]*)?\s*$"),
     "spaces": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:[ '\u00a0\u202f\u2009][0-9]{{3}})+(?:[.,][0-9]*)?\s*$"),
 }
+DECORATED = re.compile(  # a number with something around it, such as a unit
+    r"^\W*[0-9][0-9_]*(?:[.,][0-9]+)?(?:e[+-]?[0-9]+)?\s?[^\W\d_]{0,4}\W*$|^[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?$",
+    re.IGNORECASE,
+)
 _SIGNS = re.compile(rf"^\s*[+-]?\s*[{CURRENCIES}]|[{CURRENCIES}%]\s*$")
 
 
@@ -85,8 +90,8 @@ def is_number(text: str) -> bool:
 def writing(text: str) -> str:
     """What a text is: "number", or what is in the way of its being one; "mark" of a missing value, or "text".
 
-    >>> [writing(text) for text in ("12", "12,5", "1,234", "1.234,5", "1 234", "12%", "N/A", "b7")]
-    ['number', 'decimal comma', 'thousands', 'points', 'spaces', 'sign', 'mark', 'text']
+    >>> [writing(text) for text in ("12", "12,5", "1,234", "1.234,5", "1 234", "12%", "N/A", "5 kg", "b7", "18-25")]
+    ['number', 'decimal comma', 'thousands', 'points', 'spaces', 'sign', 'mark', 'decorated', 'text', 'text']
     """
     if text.strip().casefold() in MARKS:
         return "mark"
@@ -94,9 +99,9 @@ def writing(text: str) -> str:
         if WRITTEN[kind].match(text):
             return kind
     for kind, bare in (("minus", text.replace(MINUS, "-")), ("sign", _SIGNS.sub("", text))):
-        if bare != text and writing(bare) not in ("mark", "text"):
+        if bare != text and writing(bare) not in ("mark", "decorated", "text"):
             return kind
-    return "text"
+    return "decorated" if DECORATED.match(text) else "text"
 
 
 def nearly(levels: Sequence[Any]) -> bool:
@@ -108,7 +113,8 @@ def nearly(levels: Sequence[Any]) -> bool:
     if not levels or not isinstance(levels[0], str):
         return False
     found = [writing(level) for level in levels]
-    marks, others = found.count("mark"), found.count("text")
+    marks, others, decorated = (found.count(kind) for kind in ("mark", "text", "decorated"))
+    others += decorated if decorated < MANY else 0
     like = len(found) - marks - others
     return (like >= FEWEST and 2 * like > len(found)) or (like >= 2 and marks > 0 and others == 0)
 
@@ -125,7 +131,7 @@ marks a missing value, say na_values="?"
             f"column {name!r} holds numbers as text, such as {levels[0]!r} and {levels[-1]!r}; make them numbers "
             f"first, with pandas.to_numeric for example{otherwise}"
         )
-    like = sum(writing(level) not in ("mark", "text") for level in levels)
+    like = sum(writing(level) not in ("mark", "text") for level in levels)  # those with a unit, too
     return (
         f"column {name!r} is text, though {like:,} of its {len(levels):,} different values are written like numbers: "
         f"{shown(odd.value)} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
@@ -162,6 +168,8 @@ decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal
         sign = "%" if "%" in value else next(one for one in value if one in CURRENCIES)
         share = " (and divide by 100, if you want shares)" if sign == "%" else ""
         return f'strip the sign first, such as by column.str.replace("{sign}", "")' + share
+    if kind == "decorated" and any(writing(level) == "decorated" for level in levels if level != value):
+        return "make its column numbers first, without what stands around them; if they are names, write C(...)"
     said = f'"{value}"' if value.isprintable() and '"' not in value and len(value) < SHORT else shown(value)
     return f"if it marks a missing value, say na_values={said}"
 

@@ -133,13 +133,13 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object, what: str = "a text", *, optional: bool = False) -> None:
-    """Refuse what is no text, or an empty one.
+    """Refuse what is no text, or an empty one, or blanks.
 
     >>> check_text("by", 3, "the name of a column")
     Traceback (most recent call last):
     ValueError: by must be the name of a column, not 3
     """
-    if not ((value is None and optional) or (isinstance(value, str) and value)):
+    if not ((value is None and optional) or (isinstance(value, str) and value.strip())):
         refuse(name, what, value)
 
 

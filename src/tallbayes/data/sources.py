@@ -89,7 +89,9 @@ def _open_frame(data: Any) -> Source:
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
         if data.columns.nlevels > 1:
-            raise ValueError("the columns of the data have names of several levels; join these first")
+            raise ValueError(
+                f"the columns of the data have names of several levels, such as {data.columns[0]!r}; join these first"
+            )
         names = [str(name) for name in data.columns]
         return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
     if isinstance(data, pa.Table | pa.RecordBatch):
@@ -163,6 +165,8 @@ def _values(name: str, given: Any) -> Any:
             raise ValueError(
                 f"column {name!r} has lists of unequal length in it; give one value for each row"
             ) from None
+    if found.dtype.kind == "V":
+        raise ValueError(f"column {name!r} has several fields in each row; give each field as a column of its own")
     if found.ndim != 1:
         what = f"has {found.ndim} dimensions" if found.ndim else f"is {shown(given)}"
         raise ValueError(f"column {name!r} {what}; give a list or an array with one value for each row")

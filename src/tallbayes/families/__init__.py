@@ -157,19 +157,24 @@ NAMES: dict[str, type[Family]] = {
 }
 
 
-def resolve(family: str | Family | Mapping[str, Any]) -> Family:
-    """The family that a name, or what `to_json` gave, stands for.
+def from_json(saved: Mapping[str, Any]) -> Family:
+    """The family of which `to_json` gave this.
+
+    >>> from_json(to_json(Poisson("days")))
+    Poisson(exposure='days')
+    """
+    kind = Own if saved["name"] == Own.name else NAMES[saved["name"]]
+    return kind(**{key: value for key, value in saved.items() if key != "name"})
+
+
+def resolve(family: str | Family) -> Family:
+    """The family that a name stands for.
 
     >>> resolve("bernoulli")
     Bernoulli(link='logit')
-    >>> resolve(to_json(Poisson("days")))
-    Poisson(exposure='days')
     """
     if isinstance(family, Family):
         return family
-    if isinstance(family, Mapping):
-        kind = Own if family["name"] == Own.name else NAMES[family["name"]]
-        return kind(**{key: value for key, value in family.items() if key != "name"})
     if not isinstance(family, str):
         refuse(
             "family", f"one of {', '.join(map(repr, NAMES))}, or a value such as tb.Poisson(exposure='days')", family

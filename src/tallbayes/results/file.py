@@ -118,7 +118,7 @@ def _fit(path: str, state: dict[str, Any], kind: type[Fit]) -> Fit:
     checks.check_draws(parts)
     parts |= {name: state[name] for name in ("stats", "offset", "has_offset", "prior")}
     parts["formula"] = None if state["formula"] is None else Formula.from_json(state["formula"])
-    parts["family"] = families.resolve(state["family"])
+    parts["family"] = families.from_json(state["family"])
     if state.get("calibration") is not None:
         parts["calibration"] = checks.calibration(state["calibration"])
     fit = kind(**parts)

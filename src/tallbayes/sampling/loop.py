@@ -105,7 +105,7 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
     root, chains = seeds(request.seed)[1], request.chains
     warmup = kernel.warmup if request.warmup is None else request.warmup
     width = sum(one.model.width for one in kernel.kernels)
-    for what, draws in (("warm-up draws", warmup), ("draws", request.draws if request.target_ess is None else 0)):
+    for what, draws in (("warmup draws", warmup), ("draws", request.draws if request.target_ess is None else 0)):
         _require_room(f"{draws or 0:,} {what} of {chains:,} chains", (draws or 0) * chains, 1, width)
     rng = Streams.spawn(root, chains)
     with _stop_on_interrupt() as stop, _progress_bar(request.progress, kernel.name) as bar:

@@ -84,7 +84,7 @@ class Custom:
 
     def log_likelihood(self, params: Array) -> Array:
         """See `Surrogate`. What is not finite would shut chains out of where the posterior is positive."""
-        values = np.array([float(self.function(theta)) for theta in params])
+        values = np.array([self._value(theta) for theta in params])
         if not np.isfinite(values).all():
             worst = int(np.argmin(np.isfinite(values)))
             raise ValueError(
@@ -92,6 +92,18 @@ class Custom:
                 f"{np.array2string(params[worst], precision=4, threshold=8)}"
             )
         return values
+
+    def _value(self, theta: Array) -> float:
+        try:
+            value = self.function(theta)
+        except Exception as error:
+            raise ValueError(
+                f"surrogate {self.name!r} failed at {np.array2string(theta, precision=4, threshold=8)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
+            refuse(f"what surrogate {self.name!r} returns", "one number", value)
+        return float(value)
 
     def follow(self, by_column: bool) -> Follower:
         """See `Surrogate`."""
