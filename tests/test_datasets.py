@@ -123,11 +123,11 @@ def test_few_loans(rows):
 
 @pytest.mark.parametrize("rows", [0, -5])
 def test_loans_refuse_no_rows(rows):
-    with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
+    with pytest.raises(ValueError, match=f"rows must be a whole number of at least 1, not {rows}"):
         simulate_loans(rows)
-    with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
+    with pytest.raises(ValueError, match=f"rows must be a whole number of at least 1, not {rows}"):
         simulate_loans_in_pieces(rows)
-    with pytest.raises(ValueError, match=f"piece is {rows}; ask for at least 1"):
+    with pytest.raises(ValueError, match=f"piece must be a whole number of at least 1, not {rows}"):
         simulate_loans_in_pieces(10, piece=rows)
 
 
@@ -211,7 +211,7 @@ def test_splines_depend_on_the_seed_alone():
 
 @pytest.mark.parametrize("rows", [0, -5])
 def test_splines_refuse_no_rows(rows):
-    with pytest.raises(ValueError, match=f"rows is {rows}; ask for at least 1"):
+    with pytest.raises(ValueError, match=f"rows must be a whole number of at least 1, not {rows}"):
         simulate_mars(rows)
 
 

@@ -190,7 +190,7 @@ def test_the_best_length_weighs_acceptance_against_the_pass():
         (([[1.0], [2.0]], [0, 1]), {"names": ["a", "b"]}, "different names"),
         (("ill ~ age", "frame"), {"max_bases": 0}, "max_bases"),
         (("ill ~ age", "frame"), {"max_interaction": 1.5}, "max_interaction"),
-        (("ill ~ age", "frame"), {"max_interaction": 4}, "at most 3"),
+        (("ill ~ age", "frame"), {"max_interaction": 4}, "from 1 to 3"),
         (("ill ~ age", "frame"), {"precision": (0.0, 1.0)}, "precision"),
         (("ill ~ age", "frame"), {"expected_bases": -1.0}, "expected_bases"),
         (("ill ~ age", "frame"), {"memory": -1.0}, "memory"),

@@ -118,9 +118,9 @@ def test_no_row_left():
 
 
 def test_a_choice_that_is_none():
-    with pytest.raises(ValueError, match="missing='impute' is not known; choose one of refuse, drop"):
+    with pytest.raises(ValueError, match="missing 'impute' is not known; choose one of refuse, drop"):
         GLM("y ~ x", FULL, missing="impute")
-    with pytest.raises(ValueError, match="collinear='keep' is not known; choose one of refuse, drop"):
+    with pytest.raises(ValueError, match="collinear 'keep' is not known; choose one of refuse, drop"):
         GLM("y ~ x", FULL, collinear="keep")
 
 

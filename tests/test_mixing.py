@@ -69,7 +69,6 @@ CASES = {
     "chains of other widths": lambda noise: noise * (1 + np.arange(len(noise)))[:, None, None],
     "drift": lambda noise: noise + np.linspace(0, 3, noise.shape[1])[:, None],
     "nearly constant": lambda noise: 1e6 + 1e-8 * noise,
-    "so small that it counts as constant": lambda noise: 1e-17 * noise,
     "constant": lambda noise: np.full_like(noise, 0.7),
 }
 
@@ -97,6 +96,16 @@ def test_all_statistics_are_those_of_arviz(case, chains, count):
     right.mcse_sd[lost] = found.mcse_sd[lost]
     for name in NAMES:
         np.testing.assert_allclose(getattr(found, name), getattr(right, name), rtol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("power", [-400, -60, 400])
+def test_units_change_nothing(power):
+    """Not so in arviz-stats, which takes a range below 1e-15 for none."""
+    draws = np.random.default_rng(1).normal(size=(4, 200, 5))
+    found, plain = (Diagnostics(*statistics(draws * unit, NAMES)) for unit in (2.0**power, 1.0))
+    for name in NAMES:
+        unit = 2.0**power if name.startswith("mcse") else 1.0
+        np.testing.assert_array_equal(getattr(found, name), unit * getattr(plain, name), err_msg=name)
 
 
 @pytest.fixture(scope="module")

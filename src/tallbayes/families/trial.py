@@ -22,6 +22,7 @@ OUTCOMES, POINTS = 60, 40  # outcomes looked at, and linear predictors for each
 STEP = 1e-4  # of differences, relative to how far linear predictors spread, or to one
 AGREE = 1e-3  # how well differences and derivatives must agree, relative to their size there,
 SOMEWHERE = 0.01  # and such a part of their largest size for the same outcome
+ROUNDED = 1e-8  # step of differences beside linear predictors that are so large that a shorter one is lost
 SLACK = 1 + 1e-6  # that the sampler allows for rounding, too
 
 
@@ -37,7 +38,7 @@ def try_family(tag: Any, y: Array, eta: Array, name: str) -> None:
     terms = tag.terms
     value, first, second, third = _whole(tag, terms, yy, ee)
     _require_finite(name, yy, ee, {"value": value, "first derivative": first, "second derivative": second})
-    h = np.full(ee.size, STEP * min(spread, 1.0))
+    h = np.maximum(STEP * min(spread, 1.0), ROUNDED * np.abs(ee))
     h = (ee + h) - ee  # as it is after rounding
     up, down = _whole(tag, terms, yy, ee + h), _whole(tag, terms, yy, ee - h)
     noise = 1e-9 * (1 + np.abs(value)) / h

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 CELLS = 4_096
 WIDER = 0.05  # of what some rows reach, since others reach farther, on either side
-FARTHEST = 40.0  # linear predictors beyond it are certain outcomes, or counts that nobody has seen
+FARTHEST = 100.0  # linear predictors beyond it are certain outcomes, or counts that nobody has seen
 BINS = 20
 RANGE = (0.03, 0.97)  # of what may be observed
 CERTAIN = 1e-12  # a sum of outcomes that varies less, or is less, is taken for this
@@ -177,7 +177,8 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     """
     some = cells.weight > 0
     weight, outcome, square = cells.weight[some], cells.outcome[some], cells.square[some]
-    mean = family.mean(cells.predictor[some] / weight)
+    eta = cells.predictor[some] / weight
+    mean = family.mean(eta if family.location else np.clip(eta, -FARTHEST, FARTHEST))
     each = family.variance(mean)
     if each is None:  # outcomes vary by as much as those of all rows
         left = square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum()

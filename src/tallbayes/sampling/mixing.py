@@ -40,7 +40,7 @@ from tallbayes.rows import threads
 Array = NDArray[np.float64]
 
 TAILS = (0.05, 0.95)
-CONSTANT = 1e-15  # a range below this is none, says arviz-stats
+CONSTANT = 1e-15  # a range below this is none
 
 
 class Batch:
@@ -126,15 +126,22 @@ def statistics(draws: Parameters, names: Sequence[str], at_once: int = AT_ONCE) 
         good = np.flatnonzero(np.isfinite(some).all(axis=(1, 2)))
         if not good.size:
             return
-        batch = Batch(some[good])
+        unit = _units(some[good])
+        batch = Batch(some[good] / unit[:, None, None])
         with np.errstate(divide="ignore", invalid="ignore"):  # all halves may stand still: r_hat is then infinite
             for name, values in zip(names, found, strict=True):
-                values[cut.start + good] = getattr(batch, name)
+                values[cut.start + good] = getattr(batch, name) * (unit if name.startswith("mcse") else 1.0)
 
     every = cuts(draws, at_once)
     with ThreadPoolExecutor(min(len(every), threads.count())) as pool:
         list(pool.map(put, every))
     return found
+
+
+def _units(draws: Array) -> Array:
+    """Powers of two as large as each parameter's range: with these, fourth powers are numbers, and no digit changes."""
+    _, exponents = np.frexp(draws.max(axis=(1, 2)) / 2 - draws.min(axis=(1, 2)) / 2)
+    return np.ldexp(1.0, np.minimum(exponents, 1_000))
 
 
 def _normal_scores(draws: Array) -> Array:
