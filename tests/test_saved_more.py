@@ -87,6 +87,17 @@ def test_other_data_are_refused(again, message, tmp_path):
         tb.load(tmp_path / "fit.nc").more(draws=30, progress=False, **again)
 
 
+KINDS = [("splines", "x"), ("splines", "y"), ("gaussian", "v"), ("groups", "y"), ("mh", "x")]
+
+
+@pytest.mark.parametrize(("name", "column"), KINDS)
+def test_other_data_are_refused_by_all_kinds(name, column, tmp_path):
+    """Also where chains start at the same place whatever the data are."""
+    RUNS[name](**FEW).save(tmp_path / "fit.nc")
+    with pytest.raises(tb.CheckpointError, match="with these its chains would (start|go) elsewhere"):
+        tb.load(tmp_path / "fit.nc").more(draws=30, data=changed(column, 1 - DATA.loc[7, column]), progress=False)
+
+
 def test_an_engine_and_a_cache_are_not_taken_from_a_file(tmp_path):
     """Whoever sends a file could have workers of theirs unpickle what they like, or folders written."""
     fit = THINNED(**FEW)
