@@ -1,9 +1,10 @@
 """A day in an hour: `make soak`, or `python tests/soak.py --minutes 60 --seed 1`.
 
-Rounds of small and large fits, of runs that are killed or interrupted, of full disks, and of fits in threads and
-processes at the same time, until the time is up. Every fit must have the draws of the same fit alone. At the end the
-process has as much memory, as many open files, threads and children as before, and nothing is left in the folder for
-temporary files. It prints a line for each round, and a table; if anything went wrong, its exit code is 1.
+First 500 small fits of all kinds in this process, over which memory must be flat. Then rounds of small and large fits,
+of runs that are killed or interrupted, of full disks, and of fits in threads and processes at the same time, until the
+time is up. Every fit must have the draws of the same fit alone. At the end the process has as many open files, threads
+and children as before, and nothing is left in the folder for temporary files. It prints a line for each round, and a
+table of memory; if anything went wrong, its exit code is 1.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from tallbayes.rows import room
 
 SETTLED = 100  # small fits after which memory should not grow
 GROWTH = 10_000  # bytes for each fit after that, at most
+ARENAS = 100_000_000  # bytes that the C library may keep for threads that are gone
 EVERY = 50  # fits between two looks at memory
 SMALL_DISK = 1 << 20  # bytes
 OLD = "old.html"  # a file on it
@@ -98,8 +100,7 @@ class Soak:
     names: list[str]
     large: int  # rows of large fits
     known: dict[str, str] = field(default_factory=dict)  # draws of small fits, by name
-    fits: int = 0  # small ones in this process
-    memory: dict[int, int] = field(default_factory=dict)  # by the number of fits
+    memory: dict[int, int] = field(default_factory=dict)  # by the number of small fits
     problems: list[str] = field(default_factory=list)
 
     def check(self, right: bool, problem: str) -> None:
@@ -109,21 +110,26 @@ class Soak:
     def some(self, count: int) -> list[str]:
         return [self.names[place] for place in self.rng.integers(len(self.names), size=count)]
 
-    def small(self, count: int = 0) -> str:
+    def small(self) -> str:
         """Small fits of all kinds, one after the other."""
-        for name in (count and self.some(count)) or self.names:
+        for name in self.names:
             found = draws_of(name)
             self.check(self.known.setdefault(name, found) == found, f"{name}: other draws than before")
-            self.fits += 1
-            if self.fits % EVERY == 0:
-                self.memory[self.fits] = Held.now().memory
-        return f"{self.fits} so far, {Held.now().memory / 1e6:.1f} MB"
+        return f"{len(self.names)} fits, {Held.now().memory / 1e6:.1f} MB"
+
+    def flat(self, fits: int) -> None:
+        """So many small fits of all kinds, over which memory may not grow."""
+        for count in range(1, fits + 1):
+            name = self.names[count % len(self.names)]
+            self.check(draws_of(name) == self.known[name], f"{name}: other draws than before")
+            if count % EVERY == 0:
+                self.memory[count] = Held.now().memory
+                print(f"{count:>5} small fits, {self.memory[count] / 1e6:.1f} MB", flush=True)
+        self.check(self.growth <= GROWTH, f"memory grows by {self.growth / 1e3:.1f} kB a fit")
 
     def together(self) -> str:
         """Small fits at the same time, in threads and in processes."""
         names, how = self.some(8), ("threads", "processes")[self.rng.integers(2)]
-        for name in names:
-            self.known.setdefault(name, draws_of(name))
         if how == "threads":
             with ThreadPoolExecutor(4) as pool:
                 found = list(pool.map(lambda name: digest(RUNS[name](**FEW)), names))
@@ -162,7 +168,7 @@ class Soak:
     def kill(self) -> str:
         """A run that is killed, and goes on."""
         (name,) = self.some(1)
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, patch.object(tempfile, "tempdir", place):  # for data of the run
             told = chaos.torture(name, 2, self.rng, Path(place))
         self.problems += [f"{name}, killed: {problem}" for problem in told.problems]
         self.check(told.same, f"{name}, killed: other draws than of the unbroken run")
@@ -191,7 +197,12 @@ class Soak:
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # until the run begins
             process = chaos.forked(run, answer)
             signal.signal(signal.SIGINT, before)
-            code = chaos.ended(process, float(self.rng.uniform(0, usual)))
+            code, patience = None, float(self.rng.uniform(0, usual))
+            if self.rng.integers(2):  # while it draws
+                while code is None and not (folder / "draws" / "state").exists():
+                    code = chaos.ended(process, 0.002)
+                patience /= 4
+            code = chaos.ended(process, patience) if code is None else code
             for _ in range(1 + twice):
                 if code is None:
                     os.kill(process, signal.SIGINT)
@@ -290,7 +301,7 @@ def small_disk(place: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def soak(minutes: float, seed: int, names: list[str], large: int, fits: int = 0) -> Soak:
-    """Rounds until the time is up, and there were so many small fits."""
+    """So many small fits, and rounds until the time is up, one of each kind at least."""
     with tempfile.TemporaryDirectory(prefix="soak-") as place, tempfile.TemporaryDirectory() as own:
         os.environ["TMPDIR"], before, tempfile.tempdir = own, os.environ.get("TMPDIR"), None
         try:
@@ -309,10 +320,10 @@ def soak(minutes: float, seed: int, names: list[str], large: int, fits: int = 0)
 def _rounds(found: Soak, until: float, fits: int) -> None:
     kinds = (found.small, found.together, found.kill, found.interrupt, found.full_disk, found.many_rows)
     found.small()  # after which all is imported, and compiled
+    found.flat(fits)
     held, done = Held.now(), 1
-    while time.monotonic() < until or done <= len(kinds) or found.fits < fits:
-        over = time.monotonic() >= until and done > len(kinds)
-        kind, began, wrong = found.small if over else kinds[done % len(kinds)], time.monotonic(), len(found.problems)
+    while time.monotonic() < until or done < len(kinds):
+        kind, began, wrong = kinds[done % len(kinds)], time.monotonic(), len(found.problems)
         try:
             note = kind()
         except Exception as error:
@@ -325,13 +336,14 @@ def _rounds(found: Soak, until: float, fits: int) -> None:
         done += 1
     now = Held.now()
     found.check(now[1:] == held[1:], f"held before: {held[1:]}, and after: {now[1:]}")
-    found.check(found.growth <= GROWTH, f"memory grows by {found.growth / 1e3:.1f} kB a fit")
+    more = now.memory - held.memory
+    found.check(more <= ARENAS, f"{more / 1e6:.0f} MB more are held after {done - 1} rounds")
 
 
 def main() -> int:
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     given.add_argument("--minutes", type=float, default=60.0, help="no round is begun after that")
-    given.add_argument("--fits", type=int, default=500, help="small ones in one process, at least")
+    given.add_argument("--fits", type=int, default=500, help="small ones at the beginning")
     given.add_argument("--seed", type=int, default=int(time.time()))
     given.add_argument("--rows", type=int, default=1_000_000, help="of large fits")
     asked = given.parse_args()
