@@ -94,7 +94,7 @@ KINDS = [("splines", "x"), ("splines", "y"), ("gaussian", "v"), ("groups", "y"),
 def test_other_data_are_refused_by_all_kinds(name, column, tmp_path):
     """Also where chains start at the same place whatever the data are."""
     RUNS[name](**FEW).save(tmp_path / "fit.nc")
-    with pytest.raises(tb.CheckpointError, match="with these its chains would (start|go) elsewhere"):
+    with pytest.raises(tb.CheckpointError, match=r"with these its chains would (start|go) elsewhere"):
         tb.load(tmp_path / "fit.nc").more(draws=30, data=changed(column, 1 - DATA.loc[7, column]), progress=False)
 
 

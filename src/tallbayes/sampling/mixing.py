@@ -141,7 +141,7 @@ def statistics(draws: Parameters, names: Sequence[str], at_once: int = AT_ONCE) 
 def _units(draws: Array) -> Array:
     """Powers of two as large as each parameter's range: with these, fourth powers are numbers, and no digit changes."""
     _, exponents = np.frexp(draws.max(axis=(1, 2)) / 2 - draws.min(axis=(1, 2)) / 2)
-    return np.ldexp(1.0, np.minimum(exponents, 1_000))
+    return np.asarray(np.ldexp(1.0, np.minimum(exponents, 1_000)))
 
 
 def _normal_scores(draws: Array) -> Array:
