@@ -94,7 +94,7 @@ OPTIONS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], str]] = {
     "Subsample size": (lambda value: tb.Subsample(value), (0, -1, 1.5, "5", True, [1], None), "size"),
     "Stratified size": (lambda value: tb.Stratified(value, "g"), (0, -1, 1.5, "5", True, [1]), "size"),
     "Stratified by": (lambda value: tb.Stratified(10, value), (5, True, [1], 1.5, b"g"), "by"),
-    "Taylor size": (lambda value: tb.Taylor(value), (-1, 1.5, "5", True, [1]), "size|subsample|rows"),
+    "Taylor size": (lambda value: tb.Taylor(value), (-1, 1.5, "5", True, [1]), "remainders"),
     "Uniform": (lambda value: tb.Uniform(*value),
     ((1, 0), (0, 0), ("a", 1), (np.nan, 1), (0, np.inf), (None, 1), ([0], 1)), "low|high|uniform|bounds|limits"),
     "LogNormal": (lambda value: tb.LogNormal(*value),

@@ -20,7 +20,7 @@ from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.columns import is_text
 from tallbayes.data.design import Design, materialise, one_column
 from tallbayes.data.formula import Formula
-from tallbayes.data.kinds import MAX_LEVELS, Column, Distinct, Kind
+from tallbayes.data.kinds import MAX_LEVELS, Column, Distinct, Kind, Levels
 from tallbayes.data.learned import Learned
 from tallbayes.data.memory import Memory
 from tallbayes.data.missing import Gaps
@@ -100,11 +100,13 @@ class Learning:
         self.distinct = {} if self.coded is None else {self.coded: Distinct(MAX_LEVELS, wanted)}
         self.codes = (*asked.strata, *([parsed.group] if parsed.group else []))  # columns that give each row a number
         self.distinct |= {name: Distinct(wanted=wanted) for name in self.codes}
-        named = {*self.codes, *declared([parsed.left, parsed.right])} - {*asked.numeric}  # text by what it is used for
+        categories = declared([parsed.left, parsed.right])
+        named = {*self.codes, *categories} - {*asked.numeric}  # text by what it is used for
         self.clean = Cleaning(asked.texts, dates, frozenset(named))
         hints = dict.fromkeys(self.wanted, "")
         hints |= {name: f"; if these are names of categories, write C({quoted(name)})" for name in parsed.predictors}
-        watched = {name: hint for name, hint in hints.items() if name not in named}
+        terms = {*parsed.predictors} - categories  # which may be groups, too
+        watched = {name: hint for name, hint in hints.items() if name not in named or name in terms}
         self.columns = {name: Column(name, self.distinct.get(name), watched.get(name)) for name in self.wanted}
         extras = {what: extra.side for what, extra in _extras(parsed)}
         sides = {"right": parsed.right, "left": [] if self.coded else parsed.left} | extras
@@ -169,6 +171,7 @@ class Learning:
         }
         added, trials = others.get("offset", {}), others.get("number of trials", {})
         levels = {name: kind for name in parsed.predictors if (kind := kinds[name].levels) is not None}
+        _refuse_single(levels, right.names)
         formula = Formula(
             parsed, right.names, levels, right.transforms, right.categories, group, event, added, texts=self.asked.texts
         )
@@ -251,6 +254,16 @@ class Learning:
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design
+
+
+def _refuse_single(levels: Mapping[str, Levels], coefficients: Sequence[str]) -> None:
+    """Raise ValueError if a column of one level has no coefficient: formulaic leaves it out without a word."""
+    for name, (values, _) in levels.items():
+        if len(values) == 1 and not any(f"{name}[" in coefficient for coefficient in coefficients):
+            raise ValueError(
+                f"column {name!r} is {values[0]!r} in all rows, so that nothing can be learned of it; leave it out of "
+                "the formula"
+            )
 
 
 def _pieces(source: Source, wanted: Sequence[str], what: str) -> Iterator[Piece]:

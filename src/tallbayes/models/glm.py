@@ -29,10 +29,10 @@ from tallbayes.models.building import Looked
 from tallbayes.models.design import FORMULA, numbers, parse_for, per_row, priors_of
 from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import FamilyLikelihood, Follower
-from tallbayes.models.limits import check_columns, check_weights
+from tallbayes.models.limits import check_columns, check_means, check_weights
 from tallbayes.models.model import AnyMode, Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
-from tallbayes.models.priors import GivenPrior, Prior, without_texts
+from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.building import builder
 from tallbayes.rows.calibration import FARTHEST, Calibration, by_predictor, calibrate
@@ -130,7 +130,7 @@ class GLM:
                 prior = priors_of(prior, fitted)
                 rows = self.rows.without([column for column, _ in found])
                 self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
-            self.prior = Prior.of(prior, self.coefficients, self.moments, self._outcome_scale)
+            self._set_prior(prior)
             self.try_family()
         self.outcome_said = said(fitted.outcome, fitted.event, ones, self.observations)
         self.formula: Formula | None = fitted
@@ -141,6 +141,11 @@ class GLM:
         """Refuse numbers that are too large or too small."""
         check_weights(self.rows, getattr(self.family, "trials", None))
         check_columns(self.coefficients, self.moments.largest)
+
+    def _set_prior(self, given: AnyPrior | None) -> None:
+        self.prior = Prior.of(given, self.coefficients, self.moments, self._outcome_scale)
+        if not self.family.location:  # there, means may be as far away as outcomes
+            check_means(self.coefficients, self.prior, self.moments.largest)
 
     def _dependent(self) -> list[dependence.Dependent]:
         """Columns that are linear combinations of those before them."""
@@ -216,7 +221,7 @@ class GLM:
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
             self._check_sizes()
-            self.prior = Prior.of(prior, self.coefficients, self.moments, self._outcome_scale)
+            self._set_prior(prior)
             self.try_family()
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 WEIGHTS = (1e-6, 1e12)  # that all rows have together: less says nothing, with more rounding hides a log-likelihood of 1
 OFFSETS = 100.0  # of a linear predictor whose exponential is a mean, odds or a hazard
 LARGEST = 1e13  # a log posterior at its mode: the last digit of such a number is .002
-WIDEST = 1e5  # change of linear predictors that a prior may allow where outcomes are separated, and it alone decides
+WIDEST = 1e5  # linear predictors at a prior's mean; and how far it may let them go where outcomes are separated
 
 
 class Weighed(Protocol):
@@ -75,6 +75,22 @@ def check_height(log_likelihood: float, log_prior: float) -> None:
             raise ValueError(
                 f"the {what} is {value:.3g} where the posterior is highest, and so large that rounding hides "
                 f"differences of one (the limit is {LARGEST:g}); {remedy}"
+            )
+
+
+def check_means(coefficients: Sequence[str], prior: Prior, largest: Array) -> None:
+    """Refuse priors whose means are where the log-likelihood has no digits left, or is no number.
+
+    >>> prior = Prior(*(np.array([one]) for one in (1e6, 1.0, np.inf, np.inf, 0.0)))
+    >>> check_means(["fico"], prior, np.array([850.0]))
+    Traceback (most recent call last):
+    ValueError: the prior of 'fico' has its mean at 1e+06, where linear predictors reach 8.5e+08; the limit is 100000...
+    """
+    for name, mean, size in zip(coefficients, prior.mean.tolist(), largest.tolist(), strict=True):
+        if not abs(mean) * size <= WIDEST:
+            raise ValueError(
+                f"the prior of {name!r} has its mean at {mean:.3g}, where linear predictors reach "
+                f"{abs(mean) * size:.3g}; the limit is {WIDEST:g}: give the mean per unit of the column"
             )
 
 

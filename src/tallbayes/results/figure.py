@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_texts, check_whole
+from tallbayes.data.options import check_texts, check_whole, refuse
 from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
     """
     check_fit("fit", fit)
     check_texts("names", names, "a list of parameters' names", optional=True)
+    if names is not None and not len(names):
+        refuse("names", "a list of parameters' names, with at least one name", names)
     known = fit.parameters
     main = known if len(known) <= MANY else fit.main_parameters
     for name in names or ():
