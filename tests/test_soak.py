@@ -41,8 +41,8 @@ def test_what_is_left_behind_is_noticed(rounds):
         pool.submit(int).result()
         after = soak.Held.now()
     assert (after.files, after.threads) == (before.files + 1, before.threads + 1)
-    rounds.memory = {fits: 10**8 + 20_000 * fits for fits in range(50, 501, 50)}
-    assert rounds.growth == pytest.approx(20_000)
+    rounds.memory = {fits: 10**8 + 60_000 * fits for fits in range(50, 501, 50)}
+    assert rounds.growth == pytest.approx(60_000)
     assert rounds.growth > soak.GROWTH
 
 
