@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -58,6 +59,7 @@ def _own() -> tb.Model:
 
 
 FOLDER = tempfile.TemporaryDirectory()
+atexit.register(FOLDER.cleanup)
 
 
 def _with_workers(**how: Any) -> tb.Fit:
