@@ -56,7 +56,7 @@ def importance(log_posterior, start, scale=(0.1, 0.1)):
             for j, d in enumerate(np.diag(step))
         ]
         scale = 1 / np.sqrt(np.array(bend, dtype=float))
-    draws = stats.multivariate_t(shape=np.eye(2), df=5, seed=1).rvs(20_000)
+    draws = stats.multivariate_t(shape=np.eye(2), df=5, seed=1).rvs(10_000)
     theta = start + 1.5 * scale * draws
     log_weight = np.array([float(log_posterior(one) - log_posterior(start)) for one in theta])
     log_weight -= stats.multivariate_t(shape=np.eye(2), df=5).logpdf(draws)
@@ -185,6 +185,10 @@ REFUSED = {
     "group column": (lambda: fit("y ~ q + (1 | g)", data={"q": X * 1e160}), f"column 'q' reaches .*{LIMITS}"),
     "gaussian column": (lambda: fit("z ~ q", "gaussian", {"q": X * 1e160}), f"column 'q' reaches .*{LIMITS}"),
     "spline column": (lambda: fit("y ~ s(q)", data={"q": X * 1e160}), f"column 'q' reaches .*{LIMITS}"),
+    "one value among many rows of a spline": (
+        lambda: tb.MARS(np.where(np.arange(4_000) == 5, 1e300, np.arange(4_000) % 7)[:, None], np.arange(4_000) % 2),
+        "column 'x0' reaches 1e.300",
+    ),
     "array column": (
         lambda: tb.GLM.from_arrays(np.column_stack([np.ones(N), X * 1e160]), DATA["y"]),
         f"column 'x1' reaches .*{LIMITS}",
@@ -225,6 +229,12 @@ REFUSED = {
     "a weight": (lambda: fit("y ~ x", weights=np.where(FIRST, 1e300, 1)), "weights add up to 1e.300"),
     "weights 1e-300": (lambda: fit("y ~ x", weights=np.full(N, 1e-300)), "weights add up to 6e-299.*rows say nothing"),
     "weights 1e-320": (lambda: fit("z ~ x", "gaussian", weights=np.full(N, 1e-320)), "weights add up to"),
+    "weights of a model": (
+        lambda: tb.Model(
+            lambda theta, rows: -rows.y * theta.m, {"m": tb.Normal()}, {"m": 1.0}, {"y": DATA["y"]}, weights=[1e300] * N
+        ),
+        "weights add up to 6e.301",
+    ),
     "prior sd 1e-300": (lambda: tb.Normal(0, 1e-300), "prior sd must be a positive number from 1e-100 to 1e.100"),
     "prior mean 1e300": (lambda: tb.Normal(1e300), "prior mean must be a number whose size is at most 1e.100"),
     "prior far off": (lambda: fit("count ~ x", "poisson", prior=tb.Normal(1e10, 1)), "the log prior is -1e.20 where"),

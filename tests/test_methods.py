@@ -114,7 +114,7 @@ BAD = {
     "unknown name": (lambda: tb.sample(TALL, "nuts"), "method 'nuts' is not known; choose one of auto, thinned"),
     "no method": (lambda: tb.sample(TALL, 200), "method must be one of 'auto'.*, or a value such as"),
     "a class": (lambda: tb.sample(TALL, tb.MH), "or a value such as"),
-    "half a step": (lambda: tb.TwoStage(subchain=2.5), "subchain must be a whole number from 0 to 10,000, not 2.5"),
+    "half a step": (lambda: tb.TwoStage(subchain=2.5), "subchain must be a whole number from 0 to 1,000, not 2.5"),
     "no surrogate": (lambda: tb.TwoStage("taylor"), "surrogate must be tb.Taylor, .* not 'taylor'"),
     "no shards": (lambda: tb.Consensus(0), "shards must be a whole number from 1 to 10,000"),
     "no worker": (lambda: tb.Consensus(workers=0), "workers must be"),

@@ -81,7 +81,7 @@ class StudentT:
 
 def rounded(value: float) -> str:
     """A number with four digits, for people."""
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 CoefficientPrior = Normal | StudentT

@@ -19,6 +19,7 @@ from tallbayes.data.timing import Phases
 from tallbayes.engines.opening import on_engine
 from tallbayes.models.design import numbers
 from tallbayes.models.likelihood import Direct, Follower
+from tallbayes.models.limits import check_weights
 from tallbayes.models.model import AnyMode, Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.own.columns import NoFamily, chosen, layout, names, refuse_text
@@ -131,6 +132,7 @@ class Model:
             prepared = prepare(parsed, held, wanted, Room.of(memory, cache), cache)
             refuse_text(prepared.formula.coefficients, fields)
             self.rows: RowsAtHand = prepared.rows
+            check_weights(self.rows)
             self.left_out, self.observations = prepared.left_out, prepared.observations
             self.function = RowFunction(log_likelihood, self.parameters.shapes, fields, derivatives)
             self._try()

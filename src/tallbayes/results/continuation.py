@@ -71,11 +71,8 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
 
 
 def _safe(name: str, argument: Argument) -> Argument:
-    """What a stranger may have put into a file must not decide where else things are read, written or computed."""
-    nothing = Argument.of(name, None)
-    if name == "cache":
-        return nothing
-    return argument._replace(packed=None) if name == "engine" and argument.packed != nothing.packed else argument
+    """What a stranger may have put into a file must not decide where else things are written."""
+    return Argument.of(name, None) if name == "cache" else argument
 
 
 def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def number(value: float) -> str:
     >>> number(-1234.5), number(-0.01234567), number(16)
     ('-1,234', '-0.01235', '16')
     """
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def enumerated(names: tuple[str, ...], most: int = 6) -> str:

@@ -21,7 +21,7 @@ from tallbayes.sampling.setup import setup_for
 from tallbayes.sampling.surrogate import AnySurrogate, columns_of, described
 
 PROPOSAL = "the name of a proposal, such as 'random-walk'"
-LONGEST_SUBCHAIN = 10_000  # steps before each look at all rows: more would only hide how far a run is
+LONGEST_SUBCHAIN = 1_000  # steps before each look at all rows: more would only hide how far a run is
 MOST_SHARDS = 10_000  # each has a kernel and a warm-up of its own
 
 

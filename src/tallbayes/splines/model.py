@@ -138,9 +138,9 @@ class MARS:
         self.precision = (float(prior[0]), float(prior[1]))
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(self.rows.size, min(reference, self.rows.size), replace=False))
-        some = self.rows.reduce(Picked(chosen))
+        some, moments = self.rows.reduce_all((Picked(chosen), None), (ColumnMoments(), None))
+        check_columns(self.names, moments.largest)
         self.look, values = Look(some, np.ones(some.size)), some.x
-        check_columns(self.names, np.abs(values).max(1))
         fewest = min(FEWEST, max(1, chosen.size // 10)) if min_rows is None else int(min_rows)
         degree = min(int(max_interaction), len(values))
         count = knots if knots is not None else knots_for(values, degree) or MOST_KNOTS
