@@ -32,11 +32,10 @@ def to_bytes(fit: Fit) -> bytes | None:
     if fit.standing is None or fit.origin is None:
         return fit.continued
     state, streams, draws, facts = fit.standing
-    asked = {name: _safe(name, argument) for name, argument in fit.origin.asked.items()}
     kept = {
         "versions": versions(),
         "door": fit.origin.door,
-        "asked": {name: argument._asdict() for name, argument in asked.items()},
+        "asked": {name: argument._asdict() for name, argument in fit.origin.asked.items()},
         "state": state,
         "streams": streams,
         "facts": facts,
@@ -58,6 +57,9 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
                 "that made it, or fit again"
             )
         asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
+        asked |= (
+            {"cache": Argument.of("cache", None)} if "cache" in asked else {}
+        )  # a stranger's file says where to write
         draws, streams, facts = _put(kept["draws"], fit), kept["streams"], dict(kept["facts"])
         if not isinstance(streams, Streams) or any(len(part) != draws.theta.shape[1] for part in streams):
             raise ValueError("its chains have no random numbers")
@@ -68,11 +70,6 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
         if isinstance(error, CheckpointError):
             raise
         raise packed.DamagedError(f"where the chains of the fit have stopped cannot be read ({error})") from error
-
-
-def _safe(name: str, argument: Argument) -> Argument:
-    """What a stranger may have put into a file must not decide where else things are written."""
-    return Argument.of(name, None) if name == "cache" else argument
 
 
 def _taken(draws: Draws, fit: Fit) -> dict[str, Any]:

@@ -234,7 +234,7 @@ def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) 
     found = dict(given)
     for name, argument in asked.items():
         if name not in found:
-            if argument.packed is None:
+            if argument.packed is None or (name == "engine" and argument.value is not None):  # somebody else's, perhaps
                 raise ValueError(
                     f"{name} was {argument.shown}, which files do not keep: give it again, as in {how.format(name)}"
                 )
