@@ -676,7 +676,7 @@ def test_ctrl_c(data, tmp_path, phase):
     import pty
 
     out, (ours, theirs) = tmp_path / "fit.nc", pty.openpty()
-    endless = ["--draws", "100000000", "--warmup", "100000000" if phase == "warm-up" else "5"]
+    endless = ["--draws", "10000000", "--warmup", "10000000" if phase == "warm-up" else "5"]
     command = [SCRIPT, "fit", str(data), "y ~ x", "--method", "mh", "--out", str(out), *endless]
     environment = os.environ | {"COLUMNS": "200", "TERM": "xterm", "NUMBA_NUM_THREADS": "1"}
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background

@@ -11,6 +11,7 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data import dates
+from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.formula import Formula
 from tallbayes.data.frames import check, read
 
@@ -66,7 +67,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_columns_show_their_own_clock(kind):
-    column = read(COLUMNS[kind], ["d"], ["d"])["d"]
+    column = read(COLUMNS[kind], ["d"], Cleaning(dates=("d",)))["d"]
     assert column.dtype.kind == "M"
     assert column.tolist() == PLAIN
     with pytest.raises(ValueError, match=r"column 'd' holds dates or times; in a formula, use a part of it: year\(d\)"):
@@ -85,7 +86,7 @@ DAYS = {
 
 @pytest.mark.parametrize("kind", DAYS)
 def test_days_are_dates_too(kind):
-    column = read(DAYS[kind], ["d"], ["d"])["d"]
+    column = read(DAYS[kind], ["d"], Cleaning(dates=("d",)))["d"]
     assert [d.date() for d in column] == DATES
 
 
@@ -98,7 +99,7 @@ def test_missing_dates_are_found(kind):
         "objects": lambda: {"d": np.array([PLAIN[0], None, PLAIN[2]], dtype=object)},
     }[kind]()
     with pytest.raises(ValueError, match=r"column 'd' has 1 missing value \(first at row 1\)"):
-        check(read(holes, ["d"], ["d"]))
+        check(read(holes, ["d"], Cleaning(dates=("d",))))
 
 
 ROWS = 400

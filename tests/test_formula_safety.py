@@ -244,7 +244,7 @@ def test_what_is_within_the_limits_is_as_before():
 
 @pytest.mark.parametrize("value", [None, 3, b"y ~ x", ["y ~ x"]])
 def test_a_formula_is_text(value):
-    with pytest.raises(TypeError, match="a formula is a text such as 'y ~ x', not "):
+    with pytest.raises(ValueError, match="formula must be a text such as 'y ~ x', not "):
         tb.fit(value, DATA)
 
 

@@ -189,7 +189,7 @@ def test_a_fit_of_one_variable_has_no_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("names", "options", "said"),
     [
-        (("age",), {"scale": "odds"}, 'scale must be "log-odds" or "probability", not \'odds\''),
+        (("age",), {"scale": "odds"}, "scale 'odds' is not known; choose one of log-odds, probability"),
         (("age",), {"scale": "probability", "grids": ([30.0],)}, "grids, draws and another interval do not go with it"),
         (("age",), {"scale": "probability", "draws": 50}, "grids, draws and another interval do not go with it"),
         (("age",), {"scale": "probability", "interval": 0.5}, "stored with 94% intervals"),

@@ -202,12 +202,12 @@ def test_sizes_in_words(text, size):
 
 @pytest.mark.parametrize("text", ["much", "-2GB", "2 XB", "", True, "GB", float("nan")])
 def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="is no size; write it as '2GB'"):
+    with pytest.raises(ValueError, match="memory must be a size of at least 50 MB, such as '2GB'"):
         in_bytes(text)
 
 
 def test_too_little_memory_is_refused():
-    with pytest.raises(ValueError, match="too little to work with; give at least 50 MB"):
+    with pytest.raises(ValueError, match="memory must be a size of at least 50 MB"):
         in_bytes("1kB")
 
 

@@ -87,7 +87,7 @@ def materialise(
 def _told(error: Exception, frame: pd.DataFrame) -> str:
     """What formulaic could not compute, and the column that may be why."""
     said = plain(error)
-    if (found := re.match(r"Unable to evaluate factor `(.*?)`\. \[\w+: (.*)\]$", said)) is None:
+    if (found := re.match(r"Unable to evaluate factor `(.*?)`\. \[\w+: (.*?)\]?$", said)) is None:
         return said
     factor, reason = found.groups()
     columns = [] if frame.empty else expression.check(factor).columns

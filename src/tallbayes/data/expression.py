@@ -194,7 +194,7 @@ class _Check:
             self.refuse(f"calls {name!r}, which is not among the functions it can call: {LISTED}")
         self.functions.append(name)
         most, names = known[name]
-        if known is CALLABLE and not node.args:
+        if known is CALLABLE and name not in DATES and not node.args:
             self.refuse(f"has {self.shown(node)!r}, but {name} needs something to compute with, such as a column")
         given = [keyword.arg for keyword in node.keywords]
         if len(node.args) > most or any(one not in names for one in given):

@@ -39,8 +39,6 @@ def as_numbers(name: str, values: Any, what: str = "numbers, one for each row") 
 
 def as_array(name: str, values: Any, what: str) -> NDArray[Any]:
     """The values as an array of any type, with nothing in place of those that are masked or missing."""
-    import pandas as pd
-
     if isinstance(values, np.ma.MaskedArray):
         if not np.ma.is_masked(values):
             return np.asarray(values.data)
@@ -48,6 +46,10 @@ def as_array(name: str, values: Any, what: str) -> NDArray[Any]:
         found = values.data.astype(float if number else object)
         found[np.ma.getmaskarray(values)] = np.nan if number else None
         return np.asarray(found)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return values
+    import pandas as pd  # here, since plain arrays need none of it
+
     if isinstance(values, pd.Series | pd.DataFrame | pd.Index | pd.api.extensions.ExtensionArray):
         values = values.to_numpy()
     try:

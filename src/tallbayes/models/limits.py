@@ -60,7 +60,7 @@ def check_weights(rows: Weighed, trials: str | None = None) -> None:
     )
 
 
-def check_height(log_likelihood: float, log_prior: float) -> None:
+def check_height(log_likelihood: float, log_prior: float, outcome: str = "") -> None:
     """Refuse a mode where rounding hides differences of one in the log posterior.
 
     >>> check_height(-1e15, 0.0)
@@ -68,7 +68,7 @@ def check_height(log_likelihood: float, log_prior: float) -> None:
     ValueError: the log-likelihood is -1e+15 where the posterior is highest, and so large that rounding hides...
     """
     for what, remedy, value in (
-        ("log-likelihood", "outcomes, counts or weights are too large for this family", log_likelihood),
+        ("log-likelihood", f"outcomes{outcome}, counts or weights are too large for this family", log_likelihood),
         ("log prior", "the prior is too narrow for how far it is from what the data say", log_prior),
     ):
         if not abs(value) <= LARGEST:

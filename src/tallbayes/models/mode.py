@@ -126,7 +126,8 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
         step_from = informed
     top = climb(partial(look, model.derivatives), step_from, theta, close)
     require_top(top)
-    check_height(float(top.here.value[0]), float(model.prior.log_density(top.theta)))
+    named = "" if model.formula is None else f" {model.formula.outcome!r}"
+    check_height(float(top.here.value[0]), float(model.prior.log_density(top.theta)), named)
     try:
         _newton(model.prior, top.theta, top.here)
     except np.linalg.LinAlgError:

@@ -140,7 +140,8 @@ def prior_expansion(model: Model, u: Array) -> tuple[Array, Array]:
 
 def _step(here: Derivatives) -> Array:
     """How far apart to take differences along each parameter."""
-    return np.asarray(STEP / np.sqrt(np.diag(uphill(here.curvature[0], here.gradient[0])[0])))
+    with np.errstate(over="ignore"):  # where nothing curves, all of it is far
+        return np.asarray(STEP / np.sqrt(np.diag(uphill(here.curvature[0], here.gradient[0])[0])))
 
 
 def _newton(u: Array, here: Derivatives) -> tuple[Array, float]:
