@@ -33,7 +33,7 @@ def answered(data):
 
 
 def told(*options):
-    """What a round says, in a process of its own: those that it forks must not have threads of other tests' libraries."""
+    """What a round says, in a process of its own: what it forks must not have the threads of other tests."""
     command = [sys.executable, "-m", "odd", *map(str, options)]
     place = {"PYTHONPATH": str(Path(__file__).parent)}
     return subprocess.run(command, env=os.environ | place, capture_output=True, text=True, timeout=3_000)

@@ -138,12 +138,13 @@ def prior_expansion(model: Model, u: Array) -> tuple[Array, Array]:
     return found.gradient[0], found.curvature[0]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _step(here: Derivatives) -> Array:
     """How far apart to take differences along each parameter."""
-    with np.errstate(over="ignore"):  # where nothing curves, all of it is far
-        return np.asarray(STEP / np.sqrt(np.diag(uphill(here.curvature[0], here.gradient[0])[0])))
+    return np.asarray(STEP / np.sqrt(np.diag(uphill(here.curvature[0], here.gradient[0])[0])))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what does not curve at all is infinitely far
 def _newton(u: Array, here: Derivatives) -> tuple[Array, float]:
     precision, step = uphill(here.curvature[0], here.gradient[0])
     length = float(step @ precision @ step) ** 0.5

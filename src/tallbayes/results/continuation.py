@@ -23,7 +23,7 @@ from tallbayes.sampling.past import CheckpointError
 
 Array = NDArray[np.float64]
 
-FACTS = ("start", "spent", "goal", "seconds", "asked")  # that a run goes on with (`past.py`)
+FACTS = ("start", "warm", "spent", "goal", "seconds", "asked")  # that a run goes on with (`past.py`)
 TRIED = 1 << 20  # bytes by which is seen whether squeezing is of use
 
 
@@ -57,9 +57,8 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
                 "that made it, or fit again"
             )
         asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
-        asked |= (
-            {"cache": Argument.of("cache", None)} if "cache" in asked else {}
-        )  # a stranger's file says where to write
+        if "cache" in asked:  # a stranger's file must not say where to write
+            asked["cache"] = Argument.of("cache", None)
         draws, streams, facts = _put(kept["draws"], fit), kept["streams"], dict(kept["facts"])
         if not isinstance(streams, Streams) or any(len(part) != draws.theta.shape[1] for part in streams):
             raise ValueError("its chains have no random numbers")

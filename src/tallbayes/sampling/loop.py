@@ -116,10 +116,11 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
             past.began(start)
             loop.begin("warm-up", warmup * len(kernel.kernels))
             kernel, state = kernel.tune(state, warmup, loop.warm_up)
+            checks = {"start": start, "warm": past.warmed(lambda: packed.checksum(kernel.stored(state)))}
         walk, rule = past.walk(DRAWS), rule_for(request, kernel)
         stood = walk.standing
         state, kept = walk.begin(kernel, state, rng)
-        progress = Progress(kernel, request, phases, stood, start)
+        progress = Progress(kernel, request, phases, stood, checks)
         made, look = 0 if kept is None else len(kept.theta), Look(rule.first)
         if stood is not None and kept is not None:
             look = progress.next_look(rule, kept)

@@ -36,6 +36,9 @@ class Past(Protocol):
     def began(self, start: int) -> None:
         """The checksum of where chains start; raises CheckpointError if it was another one the first time."""
 
+    def warmed(self, checksum: Callable[[], int]) -> int:
+        """The checksum of where chains are after warm-up, 0 if it need not be known; raises as `began` does."""
+
     def walk(self, name: str) -> Walk:
         """The journal of a walk."""
 
@@ -51,14 +54,24 @@ class Forgetful:
         return make() if given is None else given
 
     def holds(self, model: Model) -> None:
-        """See `Past`: other data would have chains start elsewhere."""
+        """See `Past`: with other data chains would go elsewhere."""
 
     def began(self, start: int) -> None:
         """See `Past`."""
-        if self.standing is not None and self.standing.facts["start"] != start:
+        self._know("start", start, "start elsewhere")
+
+    def warmed(self, checksum: Callable[[], int]) -> int:
+        """See `Past`: some chains start at the same place whatever the data are, but none of them stays there."""
+        found = checksum()
+        self._know("warm", found, "go elsewhere")
+        return found
+
+    def _know(self, name: str, found: int, what: str) -> None:
+        known = found if self.standing is None else self.standing.facts[name]
+        if known not in (found, 0):
             raise CheckpointError(
                 "a fit goes on with the data and arguments that it was made from, but with these its chains would "
-                "start elsewhere: the data, a function of yours or a library has changed. Fit again"
+                f"{what}: the data, a function of yours or a library has changed. Fit again"
             )
 
     def walk(self, name: str) -> Walk:
@@ -69,8 +82,10 @@ class Forgetful:
 class Progress:
     """What a run counts since its first draw, whichever process has made it."""
 
-    def __init__(self, kernel: Kernel, request: Request, phases: Phases, stood: Standing | None, start: int) -> None:
-        self._kernel, self._request, self._phases, self._start = kernel, request, phases, start
+    def __init__(
+        self, kernel: Kernel, request: Request, phases: Phases, stood: Standing | None, checks: dict[str, int]
+    ) -> None:
+        self._kernel, self._request, self._phases, self._checks = kernel, request, phases, checks
         self._stood = {} if stood is None else stood.facts
         done = self._stood.get("spent", (0, 0))
         self._before = tuple(now - then for now, then in zip(kernel.touched, done, strict=True))
@@ -93,7 +108,7 @@ class Progress:
         if since is not None:
             seconds["sampling"] = seconds.get("sampling", 0.0) + time.perf_counter() - since
         counted = {"spent": self.spent, "goal": goal, "seconds": seconds}
-        return counted | {"asked": self._asked, "start": self._start}
+        return counted | {"asked": self._asked} | self._checks
 
     def look(self, rule: Rule, kept: Draws, made: int) -> Look:
         """A look at the first so many draws."""
