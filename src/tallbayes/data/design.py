@@ -61,7 +61,7 @@ def materialise(
         with np.errstate(all="ignore"), without(DataMismatchWarning, "Constructing a Categorical with a dtype"):
             matrix = materializer.get_model_matrix(spec)
     except FormulaicError as error:
-        raise ValueError(_told(error, frame)) from error
+        raise ValueError(told(error, frame)) from error
     except (ValueError, TypeError, ArithmeticError) as error:  # of contrasts, and of splines
         raise ValueError(f"cannot build the columns of the formula: {plain(error)}") from error
     spec = matrix.model_spec
@@ -84,7 +84,7 @@ def materialise(
     return Design(names, array, spec.transform_state, learned, spec.structure)
 
 
-def _told(error: Exception, frame: pd.DataFrame) -> str:
+def told(error: Exception, frame: pd.DataFrame) -> str:
     """What formulaic could not compute, and the column that may be why."""
     said = plain(error)
     if (found := re.match(r"Unable to evaluate factor `(.*?)`\. \[\w+: (.*?)\]?$", said)) is None:

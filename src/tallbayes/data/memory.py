@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tallbayes.data import expression as expressions
 from tallbayes.data import functions
+from tallbayes.data.design import told
 from tallbayes.data.kinds import Distinct
-from tallbayes.data.limits import plain
 from tallbayes.data.sample import Rows, Sample
 from tallbayes.data.syntax import tree
 
@@ -116,7 +116,7 @@ class Memory:
                 for factor in self.factors.values():
                     materializer._evaluate_factor(factor, spec, set())
         except FormulaicError as error:
-            raise ValueError(plain(error)) from error
+            raise ValueError(told(error, frame)) from error
         for name, distinct in self.values.items():
             found = materializer.factor_cache[name].values.__wrapped__
             if getattr(found, "dtype", None) != "category":  # whose levels are known
