@@ -15,7 +15,7 @@ from pathlib import Path
 
 ALL = (
     *("passes", "side_by_side", "design", "cold_start", "loans", "hierarchical"),
-    *("mars", "bank", "convergence", "consensus", "subsampling", "scaling", "own_model"),
+    *("mars", "bank", "convergence", "consensus", "subsampling", "scaling", "own_model", "checkpoints"),
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -56,7 +56,7 @@ def main() -> None:
     print(f"{'':<42}{'without':>9}{'with':>9}   (aim: below {AIM:.0%})")
     row("loans, 2.3 million rows, until converged", 9, loans)
     row("loans, 2.3 million rows, 4 x 20,000 draws", 5, loans, draws=20_000)
-    row("MH by column, 300,000 rows, 4 x 5,000 draws", 3, walking, draws=5_000, warmup=500)
+    row("MH by column, 300,000 rows, 4 x 2,000 draws", 2, walking, draws=2_000, warmup=300)
 
 
 if __name__ == "__main__":
