@@ -179,7 +179,8 @@ class Hierarchical(GLM):
         p, term = len(self.coefficients), f"1|{self.group}"
         variables, coordinates = super().variables(theta[..., :p])
         variables[term] = (("chain", "draw", self.group), theta[..., p:-1])
-        variables[f"{term}_sigma"] = (("chain", "draw"), np.exp(theta[..., -1]))
+        scales = [math.exp(value) for value in theta[..., -1].ravel()]  # NumPy's last bit hangs on where arrays lie
+        variables[f"{term}_sigma"] = (("chain", "draw"), np.reshape(scales, theta.shape[:-1]))
         return variables, coordinates | {self.group: list(self.levels)}
 
     def watched(self, theta: Array) -> SideBySide:
