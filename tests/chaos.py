@@ -30,7 +30,7 @@ from runs import RUNS, often
 from tallbayes.engines import packed
 
 LONGEST = 300.0  # seconds of a run, after which something is wrong
-KILLS = 4  # of one run
+KILLS = 3  # of one run, so that 100 are some of every run
 MANY = {"draws": 300, "warmup": 200, "chains": 2, "seed": 1, "progress": False}
 FEW = {"draws": 60, "warmup": 60, "chains": 2, "seed": 1, "progress": False}
 SLOW = ("splines, two-stage", "splines, mh", "own model, subsampling", "groups, consensus")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from tallbayes.families.steady import log
 from tallbayes.gaussian.group_sums import GroupsGiven, Heights, Reduced
 from tallbayes.gaussian.kernel import DF, SumsKernel, factors
 from tallbayes.gaussian.log_linear import LogLinear
@@ -113,7 +114,7 @@ class GaussianGroupKernel(SumsKernel):
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from about the posterior."""
         if theta is not None:
-            log_sd = np.log(theta[:, -1])
+            log_sd = log(theta[:, -1])
             return State(np.array(theta, dtype=float), np.stack([log_sd, 2 * (theta[:, -2] - log_sd)], axis=1))
         theta, at = np.empty((len(rng.first), self.model.width)), np.empty((len(rng.first), 2))
         for chain, generator in enumerate(rng.first):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from tallbayes.data.timing import Phases
+from tallbayes.families.steady import log
 from tallbayes.gaussian.sums import Given
 from tallbayes.groups.scale import ScalePrior
 from tallbayes.models.priors import Prior
@@ -108,7 +109,7 @@ class GaussianKernel(SumsKernel):
     def start(self, rng: Streams, theta: Array | None = None) -> State:
         """Chains at `theta`, or at draws from about the posterior."""
         if theta is not None:
-            return State(np.array(theta, dtype=float), np.log(theta[:, -1]))
+            return State(np.array(theta, dtype=float), log(theta[:, -1]))
         mode, scale = self._proposal
         theta, log_sd = np.empty((len(rng.first), self.model.width)), np.empty(len(rng.first))
         for chain, generator in enumerate(rng.first):
@@ -135,7 +136,7 @@ class GaussianKernel(SumsKernel):
                     theta[chain] = draws.theta[step, chain] = found[0]
                     draws.accepted[step, 0, chain] = accepted[0]
         draws.screened[:] = draws.accepted
-        drawn = np.log(draws.theta[..., -1])
+        drawn = log(draws.theta[..., -1])
         draws.log_posterior[:] = log_posterior(self._plain, self.model.sd_prior, drawn) if prior.normal else np.nan
         draws.log_first[:] = 0.0
         return State(draws.theta[-1].copy() if steps else theta, log_sd), draws

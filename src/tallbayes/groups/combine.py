@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families.steady import exp
 from tallbayes.groups.given import Given
 from tallbayes.groups.model import Hierarchical
 from tallbayes.sampling.combine import Combined, combine_draws
@@ -35,8 +36,9 @@ def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.G
 
     def marginal(shared: Array) -> Array:
         beta, log_tau = np.ascontiguousarray(shared[:, :p]), shared[:, p]
-        prior = model.prior.log_density(beta) + model.group_prior.log_density(np.exp(log_tau)) + log_tau
-        return np.asarray(given.log_integral(beta, np.exp(log_tau), around) + prior)
+        tau = exp(log_tau)
+        prior = model.prior.log_density(beta) + model.group_prior.log_density(tau) + log_tau
+        return np.asarray(given.log_integral(beta, tau, around) + prior)
 
     shared = np.stack([np.concatenate([part[..., :p], part[..., -1:]], axis=2) for part in parts])
     if len(parts) == 1:
@@ -47,7 +49,7 @@ def combine_groups(kernel: ConsensusKernel, parts: list[Array], rng: np.random.G
     theta[..., :p], theta[..., -1] = found[..., :p], found[..., p]
 
     def effects(chain: int, own: np.random.Generator) -> None:
-        beta, tau = np.ascontiguousarray(found[chain, :, :p]), np.exp(found[chain, :, p])
+        beta, tau = np.ascontiguousarray(found[chain, :, :p]), exp(found[chain, :, p])
         theta[chain, :, p:-1] = given.draw(beta, tau, around, own)
 
     with ThreadPoolExecutor(kernel.workers) as pool:

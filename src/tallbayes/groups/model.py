@@ -17,6 +17,7 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.per_row import as_levels
 from tallbayes.data.timing import Phases
 from tallbayes.families import Family
+from tallbayes.families.steady import exp
 from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, check_scale, given_scale_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
@@ -169,7 +170,7 @@ class Hierarchical(GLM):
         """Log prior density of (beta, theta, log tau)."""
         p = len(self.coefficients)
         beta, effects, log_scale = params[..., :p], params[..., p:-1], params[..., -1]
-        tau = np.exp(log_scale)
+        tau = exp(log_scale)
         squares = (effects**2).sum(-1)
         given = -0.5 * squares / tau**2 - effects.shape[-1] * (log_scale + 0.5 * math.log(2 * math.pi))
         return np.asarray(self.prior.log_density(beta) + given + self.group_prior.log_density(tau) + log_scale)
@@ -179,14 +180,13 @@ class Hierarchical(GLM):
         p, term = len(self.coefficients), f"1|{self.group}"
         variables, coordinates = super().variables(theta[..., :p])
         variables[term] = (("chain", "draw", self.group), theta[..., p:-1])
-        scales = [math.exp(value) for value in theta[..., -1].ravel()]  # NumPy's last bit hangs on where arrays lie
-        variables[f"{term}_sigma"] = (("chain", "draw"), np.reshape(scales, theta.shape[:-1]))
+        variables[f"{term}_sigma"] = (("chain", "draw"), exp(theta[..., -1]))
         return variables, coordinates | {self.group: list(self.levels)}
 
     def watched(self, theta: Array) -> SideBySide:
         """What convergence is judged by, from draws (chain, draw, parameter): coefficients, tau, effects."""
         p = len(self.coefficients)
-        return SideBySide(theta[..., :p], np.exp(theta[..., -1:]), theta[..., p:-1])
+        return SideBySide(theta[..., :p], exp(theta[..., -1:]), theta[..., p:-1])
 
     def result(self, run: Sampled) -> Result:
         """That of a regression, and what is known of the groups."""

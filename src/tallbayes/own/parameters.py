@@ -24,6 +24,7 @@ from scipy.special import expit, log_expit, logit
 
 from tallbayes.data.options import check_function, refuse
 from tallbayes.data.per_row import as_numbers
+from tallbayes.families.steady import exp, log
 from tallbayes.own.priors import ParameterPrior
 
 OURS = "tb.Normal, tb.StudentT, tb.HalfNormal, tb.HalfCauchy, tb.LogNormal or tb.Uniform"
@@ -177,7 +178,7 @@ class Parameters:
         above, between = self._kinds
         found = np.array(u, dtype=float)
         with np.errstate(over="ignore"):
-            found[..., above] = self.low[above] + np.exp(found[..., above])
+            found[..., above] = self.low[above] + exp(found[..., above])
         wide = (self.high - self.low)[between]
         found[..., between] = self.low[between] + wide * expit(found[..., between])
         return found
@@ -186,7 +187,7 @@ class Parameters:
         """u of x (..., width)."""
         above, between = self._kinds
         found = np.array(x, dtype=float)
-        found[..., above] = np.log(found[..., above] - self.low[above])
+        found[..., above] = log(found[..., above] - self.low[above])
         found[..., between] = logit((found[..., between] - self.low[between]) / (self.high - self.low)[between])
         return found
 

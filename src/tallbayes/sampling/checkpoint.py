@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -78,7 +78,8 @@ class Checkpoint:
     asked: dict[str, Argument]
     facts: dict[str, Any] = field(default_factory=dict)  # what was found of the data, and where chains start
     scribe: Scribe = field(default_factory=Scribe)
-    _saved: bytes = b""
+    _content: bytes = b""  # of the file, as it should be
+    _written: bytes = b""  # as it is
 
     def pinned(self, name: str, given: Any, make: Callable[[], Any]) -> Any:
         """See `Past`."""
@@ -134,9 +135,15 @@ class Checkpoint:
             "facts": self.facts,
         }
         whole = json.dumps(content | {"check": packed.checksum(content)}, indent=1).encode()
-        if whole != self._saved:
-            self.scribe.give(partial(write_whole, self.folder / ASKED, whole))
-            self._saved = whole
+        if whole != self._content:
+            self._content = whole
+            self.scribe.give(self._put)
+
+    def _put(self) -> None:
+        """Write the newest content: what was to be written before that, and has not been, need not be."""
+        if (whole := self._content) != self._written:
+            write_whole(self.folder / ASKED, whole)
+            self._written = whole
 
 
 def _differences(known: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
