@@ -62,10 +62,12 @@ FOLDER = tempfile.TemporaryDirectory()
 atexit.register(FOLDER.cleanup)
 
 
+FILE = Path(FOLDER.name, "data.csv")
+DATA.to_csv(FILE, index=False)  # once: runs at the same time read it
+
+
 def _with_workers(**how: Any) -> tb.Fit:
-    path = Path(FOLDER.name, "data.csv")
-    DATA.to_csv(path, index=False)
-    return tb.fit("y ~ x", str(path), engine=Local(2), **how)
+    return tb.fit("y ~ x", str(FILE), engine=Local(2), **how)
 
 
 AGAIN[_with_workers] = lambda: {"engine": Local(2)}
