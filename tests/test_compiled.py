@@ -16,7 +16,6 @@ from precise import expansion
 
 from tallbayes.families.compiled import (
     LEAN,
-    _Linked,
     compiled,
     exp,
     exp_negative,
@@ -27,7 +26,7 @@ from tallbayes.families.compiled import (
     normal_fraction,
     quickly,
 )
-from tallbayes.families.kept import _Stored
+from tallbayes.families.kept import Linked, _Stored
 
 EPS = np.finfo(float).eps
 exact = pytest.mark.skipif(np.finfo(np.longdouble).eps > EPS / 100, reason="long double is no better than double here")
@@ -309,7 +308,7 @@ def test_what_only_compiled_code_calls_has_no_machine_code(monkeypatch, known):
         function._cache = numba.core.caching.NullCache()
     assert twice(np.arange(4.0)) == 18
     (found,) = total.overloads.values()
-    assert isinstance(found.library, _Linked) == (known and numba.version_info[:2] == (0, 68))
+    assert isinstance(found.library, Linked) == (known and numba.version_info[:2] == (0, 68))
 
 
 @compiled(**LEAN)

@@ -6,6 +6,8 @@ import errno
 import importlib.util
 import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -154,3 +156,33 @@ def test_a_folder_that_cannot_be_written_is_read(folder, monkeypatch):
     nowhere = module(folder).twice
     assert nowhere(21.0) == 42
     assert nowhere.stats.cache_path is None
+
+
+DRAWS = """
+import sys
+import numpy as np
+from tallbayes.families.compiled import compiled
+from tallbayes.groups import scale
+
+@compiled()
+def first(code, count, squares, rng):
+    return scale.draw_log_scale(code, count, squares, rng) + 1.0
+
+called = first if sys.argv[1] == "another caller" else scale.new_log_scale
+code = scale.HalfCauchy(1.0).code
+draws = [called(code, 16, 0.3 + 0.01 * i, np.random.default_rng(i)) for i in range(400)]
+print(np.array(draws).tobytes().hex())
+"""
+
+
+def test_code_that_was_read_becomes_part_of_its_callers_as_code_that_was_compiled(folder):
+    """The last bits of draws hung on which of these had happened, so that resumed runs differed from unbroken ones."""
+    (folder / "draws.py").write_text(DRAWS)
+
+    def draws(place: str, caller: str = "") -> str:
+        env = os.environ | {"NUMBA_CACHE_DIR": str(folder / place)}
+        command = [sys.executable, str(folder / "draws.py"), caller]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=300).stdout
+
+    draws("one", "another caller")  # which leaves parts of the code there
+    assert draws("one") == draws("one")  # the rest is compiled, then read

@@ -20,7 +20,7 @@ from numba.core.pythonapi import _unboxers
 from numba.core.registry import CPUDispatcher
 from numba.core.types.functions import BaseFunction
 
-from tallbayes.families.kept import Kept, known
+from tallbayes.families.kept import Kept, Linked, known
 
 # Sums may be reassociated (that is what vectorising a sum means) and a*b + c fused. NaN and infinity keep their
 # meaning, so that bad numbers are seen rather than lost.
@@ -118,36 +118,6 @@ class _Inside(_Compiled):
         raise TypeError(f"only compiled code can call {self.py_func.__name__}; in Python use its py_func")
 
 
-class _Linked(JITCodeLibrary):
-    """Code that goes into that of its callers, and is optimised and made machine code there.
-
-    Numba would do both for each function by itself first. Nobody enters this one, so it has no environment in memory,
-    which is where exceptions with arguments and calls into Python would look. From the disk it comes as any other.
-    """
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> Any:
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        pass
-
-    def serialize_using_object_code(self) -> Any:
-        return self.serialize_using_bitcode()
-
-
 class _Called(JITCodeLibrary):
     """Code that Python calls, for much work at once: what takes its arguments apart need not be fast, but is long."""
 
@@ -175,7 +145,7 @@ class _Pipeline(Compiler):
 class _Linking(_Pipeline):
     """For what only compiled code calls."""
 
-    library = _Linked
+    library = Linked
 
 
 class _Calling(_Pipeline):

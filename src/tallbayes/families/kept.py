@@ -137,6 +137,41 @@ def _named(module: str, constants: Any, name: str) -> Any:
     return found
 
 
+class Linked(JITCodeLibrary):
+    """Code that goes into that of its callers, and is optimised and made machine code there.
+
+    Numba would do both for each function by itself first. Nobody enters this one, so it has no environment in memory,
+    which is where exceptions with arguments and calls into Python would look. From the disk it comes the same way: with
+    machine code of its own, who compiles a caller would call that, and not what the caller's file has, whose last bits
+    may differ.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Nowhere."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """Who is asked to set an environment."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """There is none."""
+
+    def serialize_using_object_code(self) -> Any:
+        """There is no such code."""
+        return self.serialize_using_bitcode()
+
+
 class _Stored(JITCodeLibrary):
     """Code from the disk: what other code would be linked with is parsed when some is, which is rare."""
 
@@ -146,7 +181,10 @@ class _Stored(JITCodeLibrary):
     def _unserialize(cls, codegen: Any, state: Any) -> Any:
         name, kind, data = state
         if kind != "object":
-            return super()._unserialize(codegen, state)
+            inner = Linked(codegen, name)
+            inner._final_module = parse_bitcode(data)
+            inner._finalize_final_module()
+            return inner
         found = cls(codegen, name)
         found._machine, found._bitcode = data
         found.enable_object_caching()
