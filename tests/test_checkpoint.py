@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import DATA, FEW, RUNS, often, same
+from runs import DATA, FEW, ROWS, RUNS, often, same
 
 import tallbayes as tb
 from tallbayes.engines import packed
@@ -27,6 +27,7 @@ ALIKE = (  # kernels that others have, too, with another surrogate, proposal or 
 )  # fmt: skip
 CASES = [pytest.param(name, marks=pytest.mark.long if name in ALIKE else ()) for name in RUNS]
 THINNED, MH = RUNS["thinned"], RUNS["mh by column"]
+PASSES = 3  # over the rows, of a process that goes on: state of chains, and pools of rows
 SHORT = FEW | {"draws": 20, "warmup": 30}  # has hundreds of moments, too; long cases are as long as ever
 
 
@@ -72,7 +73,7 @@ class Killer:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_that_is_ended_goes_on_to_the_same_draws(name, tmp_path, monkeypatch):
-    how = FEW if name in ALIKE else SHORT
+    how, kills = (FEW, 5) if name in ALIKE else (SHORT, 3)
     unbroken = RUNS[name](**how)
     run = lambda: RUNS[name](**how, checkpoint=tmp_path / "run.tb")  # noqa: E731
     with often():
@@ -81,12 +82,14 @@ def test_a_run_that_is_ended_goes_on_to_the_same_draws(name, tmp_path, monkeypat
         moments, rng = killer.seen, np.random.default_rng(len(name))
         shutil.rmtree(tmp_path / "run.tb")
         found = None
-        for moment in [3, *rng.integers(1, moments // 2, 5).tolist(), -1]:
+        for moment in [3, *rng.integers(1, moments // 2, kills).tolist(), -1]:
             found = killer.run(run, int(moment))
             if found is not None:
                 break
         assert same(found, unbroken)
-        assert found.stats["rows_per_draw"] == pytest.approx(unbroken.stats["rows_per_draw"], rel=0.2)
+        again = (found.stats["rows_per_draw"] - unbroken.stats["rows_per_draw"]) * unbroken.draws[..., 0].size
+        assert again <= kills * PASSES * ROWS  # to begin where the chains stood
+        assert found.stats["rows_per_draw"] >= 0.8 * unbroken.stats["rows_per_draw"]
     assert not list(tmp_path.rglob(".*")), "something was left half written"
 
 
@@ -141,6 +144,52 @@ def test_more_draws_go_on_in_the_folder(tmp_path):
     assert same(first.more(draws=30, progress=False), longer)
     assert same(tb.resume(at, data=DATA, progress=False), longer)
     assert same(THINNED(**FEW | {"draws": 70}, checkpoint=at), longer)
+
+
+@pytest.mark.parametrize("part", ["draws", "asked.json"])
+def test_parts_of_another_run_are_refused(part, run, tmp_path):
+    other = tmp_path / "other.tb"
+    tb.fit("y ~ x + z", DATA, method=tb.Thinned(), **FEW | {"seed": 2}, checkpoint=other)
+    at = shutil.copytree(run, tmp_path / "run.tb")
+    shutil.rmtree(at / part) if (at / part).is_dir() else (at / part).unlink()
+    (shutil.copytree if (other / part).is_dir() else shutil.copy)(other / part, at / part)
+    with pytest.raises(tb.DamagedError, match="is part of another run"):
+        tb.resume(at, data=DATA, progress=False)
+
+
+def test_the_same_in_other_words_is_the_same_run(run, tmp_path):
+    at = shutil.copytree(run, tmp_path / "run.tb")
+    how = {"data": DATA, "progress": False, "method": "thinned", "chains": np.int64(2), "warmup": np.uint8(60)}
+    assert same(tb.resume(at, **how), tb.resume(run, data=DATA, progress=False))
+
+
+def test_a_relative_folder_is_found_from_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    fit = MH(**FEW, checkpoint="run.tb")
+    monkeypatch.chdir(tmp_path / "below")
+    fit.more(draws=10, progress=False)
+    assert not list((tmp_path / "below").iterdir())
+    assert status(tmp_path / "run.tb").draws == 50
+
+
+def test_fewer_draws_than_there_are_is_refused(run):
+    with pytest.raises(tb.CheckpointError, match="has 40 draws a chain already, more than the 39 that are asked for"):
+        tb.fit("y ~ x + z", DATA, method=tb.Thinned(), checkpoint=run, **FEW | {"draws": 39})
+
+
+@pytest.mark.parametrize("name", ["lock", "asked.json", "draws/state", "draws/000-000000", "draws"])
+def test_folders_and_files_in_each_others_place_are_named(name, run, tmp_path):
+    at = shutil.copytree(run, tmp_path / "run.tb")
+    if (at / name).is_dir():
+        shutil.rmtree(at / name)
+        (at / name).write_text("")
+    else:
+        (at / name).unlink()
+        (at / name).mkdir()
+    with pytest.raises((tb.CheckpointError, tb.DamagedError, OSError), match=f"{name}|damaged") as refused:
+        tb.resume(at, data=DATA, progress=False)
+    assert "Errno" not in str(refused.value)
 
 
 def test_ctrl_c_keeps_what_was_drawn_and_the_run_goes_on(tmp_path, monkeypatch):
@@ -244,10 +293,13 @@ def test_what_is_no_checkpoint_is_said(tmp_path):
         with pytest.raises(tb.CheckpointError, match="is no checkpoint"):
             act()
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["photo.jpg"]
-    with pytest.raises(NotADirectoryError, match="it is a file"):
+    with pytest.raises(NotADirectoryError, match="is a file, and no folder"):
         THINNED(**FEW, checkpoint=tmp_path / "other" / "photo.jpg")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         THINNED(**FEW, checkpoint=tmp_path / "no" / "run.tb")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(NotADirectoryError, match="is a link that leads nowhere"):
+        THINNED(**FEW, checkpoint=tmp_path / "link")
 
 
 def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path):

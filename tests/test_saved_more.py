@@ -19,6 +19,21 @@ from tallbayes.sampling.checkpoint import Argument
 THINNED = RUNS["thinned"]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A file of a thinned fit."""
+    path = tmp_path_factory.mktemp("fits") / "fit.nc"
+    THINNED(**FEW).save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def saved(written, tmp_path):
+    """That file, for a test to change."""
+    (tmp_path / "fit.nc").write_bytes(written)
+    return tmp_path / "fit.nc"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_saved_fit_goes_on_as_the_longer_run(name, tmp_path):
     run, path = RUNS[name], tmp_path / "fit.nc"
@@ -42,11 +57,26 @@ def test_again_and_again_with_files_as_data(tmp_path):
     assert same(tb.load(path), tb.fit(**how | {"draws": 70}))
 
 
-def test_a_target_is_reached_as_by_one_run(tmp_path):
-    path = tmp_path / "fit.nc"
-    THINNED(**FEW).save(path)
+MORE = [
+    ({"weigths": "w"}, "takes no argument 'weigths'"),
+    ({"seed": 7}, "takes no argument 'seed'"),
+    ({"checkpoint": "run.tb"}, "takes no argument 'checkpoint'"),
+    ({"method": "mh"}, r"but method was Thinned\(.*\), and is MH\(proposal=None\) now"),
+    ({"prior": tb.Normal(0, 1)}, r"but prior was None, and is Normal\(mean=0, sd=1\) now"),
+    ({"chains": 3}, "but chains was 2, and is 3 now"),
+]
+
+
+@pytest.mark.parametrize(("again", "message"), MORE)
+def test_what_cannot_be_otherwise_is_refused(again, message, saved):
+    with pytest.raises(ValueError, match=message):
+        tb.load(saved).more(draws=30, data=DATA, progress=False, **again)
+    assert tb.load(saved).more(draws=3, data=DATA, method="thinned", chains=np.uint8(2), progress=False) is not None
+
+
+def test_a_target_is_reached_as_by_one_run(saved):
     wanted = THINNED(**FEW | {"draws": None, "target_ess": 300})
-    assert same(tb.load(path).more(target_ess=300, data=DATA, progress=False), wanted)
+    assert same(tb.load(saved).more(target_ess=300, data=DATA, progress=False), wanted)
 
 
 def test_a_fit_with_a_checkpoint_goes_on_without_its_folder(tmp_path):
@@ -81,10 +111,9 @@ def changed(column, value):
         ({"data": DATA.iloc[1:]}, "with these its chains would start elsewhere"),
     ],
 )
-def test_other_data_are_refused(again, message, tmp_path):
-    THINNED(**FEW).save(tmp_path / "fit.nc")
+def test_other_data_are_refused(again, message, saved):
     with pytest.raises(ValueError, match=message):
-        tb.load(tmp_path / "fit.nc").more(draws=30, progress=False, **again)
+        tb.load(saved).more(draws=30, progress=False, **again)
 
 
 KINDS = [("splines", "x"), ("splines", "y"), ("gaussian", "v"), ("groups", "y"), ("mh", "x")]
@@ -120,11 +149,10 @@ def rewritten(path, edit):
     fit.save(path)
 
 
-def test_other_versions_are_refused(tmp_path):
-    THINNED(**FEW).save(tmp_path / "fit.nc")
-    rewritten(tmp_path / "fit.nc", lambda kept: kept | {"versions": kept["versions"] | {"numpy": "1.0"}})
+def test_other_versions_are_refused(saved):
+    rewritten(saved, lambda kept: kept | {"versions": kept["versions"] | {"numpy": "1.0"}})
     with pytest.raises(tb.CheckpointError, match=r"made with numpy 1.0 \(here: "):
-        tb.load(tmp_path / "fit.nc").more(draws=30, data=DATA)
+        tb.load(saved).more(draws=30, data=DATA)
 
 
 @pytest.mark.parametrize(
@@ -145,24 +173,21 @@ def test_other_versions_are_refused(tmp_path):
         lambda kept: kept | {"draws": kept["draws"] | {"found": np.array([0, 1, -1]), "rest": b"squeezed"}},
     ],
 )
-def test_where_chains_stopped_is_held_together(edit, tmp_path):
-    THINNED(**FEW).save(tmp_path / "fit.nc")
-    rewritten(tmp_path / "fit.nc", edit)
-    loaded = tb.load(tmp_path / "fit.nc")
+def test_where_chains_stopped_is_held_together(edit, saved):
+    rewritten(saved, edit)
+    loaded = tb.load(saved)
     assert loaded.draws.shape == (2, 40, 3)  # all else can be used
     with pytest.raises(packed.DamagedError, match="where the chains of the fit have stopped cannot be read"):
         loaded.more(draws=30, data=DATA)
 
 
-def test_a_fit_of_an_older_version_says_so(tmp_path):
-    THINNED(**FEW).save(tmp_path / "fit.nc")
-
+def test_a_fit_of_an_older_version_says_so(saved):
     def older(file, state):
         del file[CONTINUED]
         return state | {"format": 2}
 
-    change(tmp_path / "fit.nc", older, seal=False)
-    loaded = tb.load(tmp_path / "fit.nc")
+    change(saved, older, seal=False)
+    loaded = tb.load(saved)
     assert loaded.draws.shape == (2, 40, 3)
     with pytest.raises(ValueError, match="an older version has saved it"):
         loaded.more(draws=30, data=DATA)

@@ -202,7 +202,7 @@ def test_sizes_in_words(text, size):
 
 @pytest.mark.parametrize("text", ["much", "-2GB", "2 XB", "", True, "GB", float("nan")])
 def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="memory must be a size of at least 50 MB, such as '2GB'"):
+    with pytest.raises(ValueError, match="memory must be a size of at least 50 MB and less than"):
         in_bytes(text)
 
 

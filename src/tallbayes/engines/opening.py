@@ -42,7 +42,7 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
             ) from None
     elif isinstance(engine, str):
         try:
-            engine = from_dask.Client(engine, timeout=10)
+            engine = from_dask.Client(engine, timeout=10, set_as_default=False)  # whatever becomes of it
         except (OSError, ValueError) as error:
             raise ValueError(f"no Dask scheduler answers at {given!r}: {error}") from error
     if not isinstance(engine, from_dask.Client):

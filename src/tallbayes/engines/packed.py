@@ -55,6 +55,8 @@ def read(path: str | os.PathLike[str]) -> Any:
         return from_bytes(Path(path).read_bytes())
     except FileNotFoundError as error:
         raise DamagedError(f"'{path}' is missing") from error
+    except OSError as error:
+        raise DamagedError(f"'{path}' cannot be read ({error.strerror})") from error
     except DamagedError as error:
         raise DamagedError(f"'{path}' is damaged: {error}") from error.__cause__
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tallbayes.data.options import check_whole
-from tallbayes.sampling.checkpoint import Argument, recalled
+from tallbayes.sampling.checkpoint import Argument, changes, recalled
 from tallbayes.sampling.journal import Standing
+from tallbayes.sampling.methods import named
 
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
@@ -48,6 +49,12 @@ def go_on(fit: Fit, draws: int | None, target_ess: float | None, again: Mapping[
         origin, standing = from_bytes(fit.continued, fit)
     if origin is None or origin.door not in DOORS:
         raise ValueError("this fit does not know how it was made (an older version has saved it); fit again")
+    if unknown := next((name for name in again if name not in origin.asked), None):
+        raise ValueError(f"fit.more takes no argument {unknown!r}; the seed and the checkpoint are those of the fit")
+    again = {name: named(value) if name == "method" else value for name, value in again.items()}
+    asked = {name: Argument.of(name, value) for name, value in again.items()}
+    if changed := next(changes({name: origin.asked[name] for name in again}, asked), None):
+        raise ValueError(f"fit.more goes on with what the fit was made from, but {changed}; leave it out, or fit again")
     arguments = recalled(origin.asked, {**origin.given, **again}, "fit.more(draws=1_000, {}=...)")
     made = fit.posterior.sizes["draw"]
     arguments |= {"draws": None if draws is None else made + draws, "target_ess": target_ess, "progress": progress}

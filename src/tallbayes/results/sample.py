@@ -51,7 +51,7 @@ def sample(
 
 def folder_of(checkpoint: str | os.PathLike[str] | None) -> str | None:
     """The folder of a checkpoint as text, if there is one."""
-    return None if checkpoint is None else check_path("checkpoint", checkpoint, "the path of a folder")
+    return None if checkpoint is None else os.path.abspath(check_path("checkpoint", checkpoint, "the path of a folder"))
 
 
 def _sampled(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:

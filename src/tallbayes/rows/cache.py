@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.writing import replacing_folder
+from tallbayes.data.writing import check_folder, make_folder, replacing_folder
 from tallbayes.rows.store import CHUNK_ROWS, Fields, Store, mapped
 
 FORMAT = 2
@@ -91,7 +91,8 @@ class Draft:
 @contextmanager
 def writing(at: Path) -> Iterator[Draft]:
     """A draft that takes its place when all went well; otherwise nothing of it is left."""
-    at.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(at.parent)
+    check_folder(at)
     with replacing_folder(at) as aside:
         draft = Draft(aside)
         with draft.file:

@@ -181,7 +181,7 @@ def calibrate(cells: Sums, family: Family) -> Calibration:
     mean = family.mean(eta if family.location else np.clip(eta, -FARTHEST, FARTHEST))
     each = family.variance(mean)
     if each is None:  # outcomes vary by as much as those of all rows
-        left = square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum()
+        left = max(square.sum() - 2 * (mean * outcome).sum() + (weight * mean**2).sum(), 0.0)  # but for rounding
         each = np.full(mean.size, left / weight.sum())
     expected, variance = weight * mean, weight * each
     measure = weight / weight.sum() + variance / max(variance.sum(), np.finfo(float).tiny)

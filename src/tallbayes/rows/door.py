@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from numpy.typing import ArrayLike
@@ -43,6 +43,11 @@ class Door:
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """See `Rows`."""
         raise NotImplementedError
+
+    def aside(self, task: Task[Found]) -> Callable[[], Found]:
+        """See `Rows`."""
+        found = self.reduce(task)
+        return lambda: found
 
 
 def kept(columns: int, gone: Sequence[int]) -> list[int]:

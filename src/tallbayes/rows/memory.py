@@ -9,6 +9,7 @@ from typing import Any, Concatenate
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.rows import threads
 from tallbayes.rows.arrays import Arrays, Outcomes
 from tallbayes.rows.door import Door, kept
 from tallbayes.rows.protocol import Count, Found, Given, Measure, Split, Task
@@ -108,6 +109,17 @@ class MemoryRows(Door):
             found.append(task.answer(task.over(self.arrays, given), given, self))
         self.count(self.size * looks, int(looks > 0))
         return tuple(found)
+
+    def aside(self, task: Task[Found]) -> Callable[[], Found]:
+        """See `Rows`: one thread makes it, since others have work of their own."""
+        self.count(self.size * task.looks(NOTHING), 1)
+        others = MemoryRows.of(self.arrays)
+
+        def ask() -> Found:
+            with threads.using(1):
+                return others.reduce(task)
+
+        return ask
 
     def run(self, start: int, stop: int) -> Arrays:
         """See `RowsAtHand`."""

@@ -123,6 +123,12 @@ class Rows(Protocol):
     def reduce_all(self, *questions: tuple[Task[Any], ArrayLike | None]) -> tuple[Any, ...]:
         """The answers to several tasks, each with its parameter vectors, in one pass."""
 
+    def aside(self, task: Task[Found]) -> Callable[[], Found]:
+        """What makes a pass in another thread, if rows can be asked by several at once; else it is made now.
+
+        It is counted now, so that counts do not hang on a clock.
+        """
+
     def draw(self, measure: Measure, theta: Array, expected: float, seen: int, seed: int, ahead: int = 0) -> Urn:
         """Rows to be drawn in proportion to their weight times a measure, with linear predictors at theta.
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tallbayes.data.options import check_path, is_number, refuse
+from tallbayes.data.writing import make_folder
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LEAST = 50 * 10**6  # bytes with which there is anything to be done
@@ -47,7 +48,7 @@ class Room:
         """
         if folder is not None:
             folder = check_path("cache", folder, "the path of a folder")
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
         return cls(free_memory() // 2 if memory is None else in_bytes(memory), folder)
 
     def file(self) -> IO[bytes]:
@@ -100,7 +101,9 @@ def in_bytes(text: int | str) -> int:
     >>> in_bytes("1.5 GiB"), in_bytes(10**9)
     (1610612736, 1000000000)
     """
-    what = f"a size of at least {in_words(LEAST)}, such as '2GB', '500MB' or a number of bytes"
+    what = (
+        f"a size of at least {in_words(LEAST)} and less than 10^18 bytes, such as '2GB', '500MB' or a number of bytes"
+    )
     if isinstance(text, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?)?b?\s*", text, re.IGNORECASE)
         size = float(found[1]) * UNITS[(found[2] or "").lower()] if found else 0.0

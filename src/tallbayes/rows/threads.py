@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import count as numbers
 from typing import Any
 
@@ -22,6 +23,7 @@ ALONE = 1 << 17
 _own = threading.local()
 
 
+@cache
 def _available() -> int:
     if given := os.environ.get("TALLBAYES_THREADS"):
         if not given.strip().isdecimal() or int(given) == 0:
@@ -47,12 +49,12 @@ class _Pool:
 
 
 _POOL = _Pool()
-_DEFAULT = _available()
 
 
 def count() -> int:
     """How many threads a pass or a number of chains may use; the environment variable TALLBAYES_THREADS sets it."""
-    return getattr(_own, "count", _DEFAULT)
+    own: int | None = getattr(_own, "count", None)
+    return _available() if own is None else own
 
 
 @contextmanager

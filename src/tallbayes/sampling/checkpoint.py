@@ -19,21 +19,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from uuid import uuid4
 
+import numpy as np
+
+from tallbayes.data.options import is_number
 from tallbayes.data.writing import check_folder, full_disk, write_whole
 from tallbayes.engines import packed
 from tallbayes.engines.wire import Message, pack, unpack
 from tallbayes.models.model import Model
 from tallbayes.rows.fingerprint import Fingerprint
-from tallbayes.sampling.journal import STATE, Standing, Walk
-from tallbayes.sampling.past import CheckpointError, Forgetful, Past
+from tallbayes.sampling.journal import STATE, Standing, Walk, kept_of
+from tallbayes.sampling.past import DRAWS, CheckpointError, Forgetful, Past
 from tallbayes.sampling.scribe import Scribe
 
-FORMAT = 1
+FORMAT = 2
 ASKED, LOCK = "asked.json", "lock"
 LIBRARIES = ("tallbayes", "numpy", "scipy", "numba")  # whose versions the bits of draws may depend on
 MAY_CHANGE = ("draws", "target_ess", "data", "engine")  # between two processes of a run; data have fingerprints
@@ -55,6 +59,7 @@ class Argument(NamedTuple):
             return cls(type(value).__name__, None, 0)  # the rows that are made of it have fingerprints
         if name == "engine" and value is not None:  # who sends data there should have said so
             return cls(repr(value)[:SHOWN], None, 0)
+        value = value.item() if isinstance(value, np.generic) else value
         shown = " ".join(repr(value).split())
         shown = shown if len(shown) <= SHOWN else f"{shown[: SHOWN - 3]}..."
         try:
@@ -78,8 +83,8 @@ class Checkpoint:
     asked: dict[str, Argument]
     facts: dict[str, Any] = field(default_factory=dict)  # what was found of the data, and where chains start
     scribe: Scribe = field(default_factory=Scribe)
-    _content: bytes = b""  # of the file, as it should be
-    _written: bytes = b""  # as it is
+    _look: Callable[[], dict[str, Any]] | None = None  # what looks at the data, if that can wait
+    _written: dict[str, Any] | None = None  # facts that the file has
 
     def pinned(self, name: str, given: Any, make: Callable[[], Any]) -> Any:
         """See `Past`."""
@@ -89,17 +94,11 @@ class Checkpoint:
         return value
 
     def holds(self, model: Model) -> None:
-        """See `Past`."""
-        design = [*model.names[: model.rows.columns]]
-        own = {str(number + 1): name for number, name in enumerate(design)}
-        columns = {own.get(name, name): check for name, check in model.rows.reduce(Fingerprint()).items()}
-        found = {"rows": model.rows.size, "columns": columns}
-        if model.rows.groups:  # draws of groups depend on where rows are
-            found["where"] = "in memory" if model.rows.resident else "on disk or with workers"
+        """See `Past`: the data of a new run are looked at beside its first draws."""
+        look = partial(_described, model, model.rows.aside(Fingerprint()))
         if (known := self.facts.get("data")) is None:
-            self.facts["data"] = found
-            self._save()
-        elif differences := list(_differences(known, found)):
+            self._look = look
+        elif differences := list(_differences(known, look())):
             raise CheckpointError(
                 f"the data are not those that the run in '{self.folder}' began with: {'; '.join(differences)}. Give it "
                 "the data as they were, or begin another run with another checkpoint"
@@ -107,6 +106,9 @@ class Checkpoint:
 
     def began(self, start: int) -> None:
         """See `Past`."""
+        if self._look is not None:
+            self.scribe.give(partial(self._note, self._look))
+            self._look = None
         why = (
             "its chains would start elsewhere, although the data are the same (a function of yours, a library or the "
             "machine's arithmetic has changed); the checksum"
@@ -119,7 +121,7 @@ class Checkpoint:
 
     def walk(self, name: str) -> Walk:
         """See `Past`."""
-        return Walk(self.folder / name, self.scribe)
+        return Walk(self.folder / name, self.scribe, run=self.facts["run"])
 
     def _know(self, name: str, found: Any, what: str) -> None:
         known = self.facts.setdefault(name, found)
@@ -127,23 +129,33 @@ class Checkpoint:
             raise CheckpointError(f"the run in '{self.folder}' cannot go on: {what} was {known}, and is {found} now")
         self._save()
 
+    def _note(self, look: Callable[[], dict[str, Any]]) -> None:
+        """What the data are, before anything that depends on them is written."""
+        self.facts["data"] = look()
+        self._put()
+
     def _save(self) -> None:
-        content = {
-            "format": FORMAT,
-            "versions": versions(),
-            "asked": {name: argument._asdict() for name, argument in self.asked.items()},
-            "facts": self.facts,
-        }
-        whole = json.dumps(content | {"check": packed.checksum(content)}, indent=1).encode()
-        if whole != self._content:
-            self._content = whole
-            self.scribe.give(self._put)
+        self.scribe.give(self._put)
 
     def _put(self) -> None:
-        """Write the newest content: what was to be written before that, and has not been, need not be."""
-        if (whole := self._content) != self._written:
-            write_whole(self.folder / ASKED, whole)
-            self._written = whole
+        """Write the newest facts: what was to be written before that, and has not been, need not be."""
+        if (facts := dict(self.facts)) == self._written:
+            return
+        asked = {name: argument._asdict() for name, argument in self.asked.items()}
+        content = {"format": FORMAT, "versions": versions(), "asked": asked, "facts": facts}
+        whole = json.dumps(content | {"check": packed.checksum(content)}, indent=1).encode()
+        write_whole(self.folder / ASKED, whole)
+        self._written = facts
+
+
+def _described(model: Model, look: Callable[[], dict[str, int]]) -> dict[str, Any]:
+    """The data of a model: how many rows, fingerprints of columns, and where rows are if draws depend on it."""
+    own = {str(number + 1): name for number, name in enumerate(model.names[: model.rows.columns])}
+    columns = {own.get(name, name): check for name, check in look().items()}
+    found = {"rows": model.rows.size, "columns": columns}
+    if model.rows.groups:  # draws of groups depend on it
+        found["where"] = "in memory" if model.rows.resident else "on disk or with workers"
+    return found
 
 
 def _differences(known: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
@@ -183,14 +195,15 @@ def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator
     if there and ASKED not in there:
         raise CheckpointError(f"'{at}' is no checkpoint, but a folder with other files; choose another name")
     with _locked(at):
-        fresh, found = not (at / ASKED).exists(), Checkpoint(at, given)
+        fresh, found = ASKED not in there, Checkpoint(at, given)
         try:
             if fresh:
-                found.facts["began"] = datetime.now(UTC).isoformat(timespec="seconds")
+                found.facts |= {"began": datetime.now(UTC).isoformat(timespec="seconds"), "run": uuid4().hex}
             else:
                 known, found.facts = read(at)
                 _compare(at, known, given)
-                found.asked |= {"data": known["data"]} if "data" in known else {}
+                _refuse_fewer(at, asked.get("draws"))
+                found.asked = known | {name: given[name] for name in ("draws", "target_ess") if name in given}
                 for left in at.rglob(".*.partial"):  # by a process that was killed
                     left.unlink(missing_ok=True)
             found._save()
@@ -209,7 +222,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
     at = Path(folder)
     if not at.is_dir():
         raise CheckpointError(f"there is no checkpoint at '{at}': no such folder")
-    if not (at / ASKED).exists():
+    if not (at / ASKED).is_file():
         raise CheckpointError(f"'{at}' is no checkpoint: it has no file {ASKED}")
     try:
         content = json.loads((at / ASKED).read_bytes())
@@ -255,22 +268,37 @@ def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) 
 
 def _compare(at: Path, known: dict[str, Argument], given: dict[str, Argument]) -> None:
     """Raise if another run was asked for."""
+    if changed := next(changes(known, given), None):
+        raise CheckpointError(
+            f"the run in '{at}' is another one: {changed}. Ask for the same, or choose another folder"
+        )
+
+
+def changes(known: Mapping[str, Argument], given: Mapping[str, Argument]) -> Iterator[str]:
+    """What is given otherwise than before, of that which may not change, in words."""
     for name in (*known, *(one for one in given if one not in known)):
-        if name in MAY_CHANGE:
-            continue
         before, now = known.get(name), given.get(name)
+        if name in MAY_CHANGE or (before is None and now is not None and now.shown == "None"):
+            continue
         if before is None or now is None or before.check != now.check or before.packed != now.packed:
             was, is_now = (one.shown if one is not None else "not given" for one in (before, now))
-            raise CheckpointError(
-                f"the run in '{at}' is another one: {name} was {was}, and is {is_now} now. Ask for the same, or choose "
-                "another folder"
-            )
+            yield f"{name} was {was}, and is {is_now} now"
+
+
+def _refuse_fewer(at: Path, draws: Any) -> None:
+    """Raise if fewer draws are asked for than there are."""
+    made = kept_of(at / DRAWS).get("made", 0)
+    if is_number(draws) and made > draws:
+        raise CheckpointError(
+            f"the run in '{at}' has {made:,} draws a chain already, more than the {draws:,} that are asked for now; "
+            "ask for at least as many, or choose another folder"
+        )
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """No other process, or thread, may work on a run meanwhile; when a process ends, its lock is gone."""
-    with (folder / LOCK).open("a+") as file:
+    with _lock_file(folder) as file:
         if not _lock(file):
             file.seek(0)
             raise CheckpointError(
@@ -288,9 +316,16 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def _lock_file(folder: Path) -> IO[str]:
+    try:
+        return (folder / LOCK).open("a+")
+    except OSError as error:
+        raise CheckpointError(f"cannot work on the run in '{folder}': its file {LOCK!r}: {error.strerror}") from error
+
+
 def worker(folder: Path) -> str:
     """The process that works on a run; nothing if there is none."""
-    with (folder / LOCK).open("a+") as file:
+    with _lock_file(folder) as file:
         if _lock(file):
             return ""
         file.seek(0)

@@ -84,6 +84,7 @@ class Walk:
     folder: Path | None = None
     scribe: Scribe | None = None  # who writes
     standing: Standing | None = None  # after the last of its calls, if it goes on
+    run: str = ""  # whose walk it is
     _call: int = -1  # the present one
     _last: int = 0  # the last one that has begun before, if it goes on
     _written: int = 0  # draws of the present call
@@ -94,8 +95,9 @@ class Walk:
     _since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        if self.folder is not None and (self.folder / STATE).exists():
-            found = packed.read(self.folder / STATE)
+        if self.folder is not None and (found := kept_of(self.folder)):
+            if found.get("run") != self.run:
+                raise packed.DamagedError(f"'{self.folder}' is part of another run; give the folder back its own parts")
             self._last, self._segments = found["call"], found["segments"]
             draws = self._draws(self._last, self._segments)
             self.standing = Standing(found["state"], found["streams"], draws, found["facts"])
@@ -167,10 +169,17 @@ class Walk:
         self._ended.clear()
         self._segments = _add(files, self._call, self._segments, draws, self._written, made)
         self._written = made
-        kept = {"call": self._call, "segments": self._segments, "made": made, "facts": facts}
+        kept = {"run": self.run, "call": self._call, "segments": self._segments, "made": made, "facts": facts}
         files[STATE] = kept | {"state": state, "streams": streams}
         self._writing = self.scribe.give(_writing(self.folder, files))
         self._since = time.monotonic()
+
+
+def kept_of(folder: Path) -> dict[str, Any]:
+    """What the journal of a walk holds besides draws and earlier calls; nothing if it has not begun."""
+    if folder.exists() and not folder.is_dir():
+        raise packed.DamagedError(f"'{folder}' is a file, and no folder")
+    return packed.read(folder / STATE) if (folder / STATE).exists() else {}
 
 
 def _writing(folder: Path, files: dict[str, Any]) -> Callable[[], None]:

@@ -51,6 +51,9 @@ class Request:
         check_whole("warmup", self.warmup, 0, optional=True)
         check_whole("seed", self.seed, 0, optional=True)
         check_number("target_ess", self.target_ess, above=0, optional=True)
+        for name in ("draws", "chains", "warmup", "seed"):
+            if (value := getattr(self, name)) is not None:  # those of NumPy overflow
+                object.__setattr__(self, name, int(value))
         check_flag("progress", self.progress)
         if self.target_ess is not None and self.draws is None and self.target_ess > MOST_DRAWS * self.chains:
             raise ValueError(

@@ -52,15 +52,15 @@ def status(folder: str | os.PathLike[str]) -> Status:
     at = Path(folder)
     asked, facts = read(at)
     states = {path.parent.name: packed.read(path) for path in sorted(at.glob(f"*/{STATE}"))}
-    draws = states.pop(DRAWS, None)
+    draws = states.pop(DRAWS, {})
     files = [path for path in at.rglob("*") if path.is_file()]
     times = [path.stat().st_mtime for path in at.glob(f"*/{STATE}")]
-    known = {} if draws is None else draws["facts"]
+    known = draws.get("facts", {})
     warmup = sum(_warmed(at / name, state) for name, state in states.items())
     saved = datetime.fromtimestamp(max(times), UTC) if times else None
     size = sum(path.stat().st_size for path in files)
-    made = 0 if draws is None else int(draws["made"])
-    return Status(asked, facts, worker(at), warmup, made, known.get("goal"), known.get("seconds", {}), saved, size)
+    made, seconds = int(draws.get("made", 0)), known.get("seconds", {})
+    return Status(asked, facts, worker(at), warmup, made, known.get("goal"), seconds, saved, size)
 
 
 def _clock(time: datetime) -> str:
