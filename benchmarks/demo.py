@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tallbayes as tb
 from benchmarks import loans
-from tallbayes.results.story import number
+from tallbayes.models.priors import rounded
 
 SLOWER = {  # draws a chain; what the method does; seconds on two cores that have nothing else to do
     "mh": (300, "Metropolis-Hastings: one coefficient at a time, all rows for every proposal", 40),
@@ -67,8 +67,8 @@ def compared(fits: dict[str, tb.Fit], out: Path) -> None:
     print("redpm: effective draws per minute of sampling over those of mh, the median and the least of 7 coefficients.")
     print("largest_z: the largest difference of a posterior mean to that of mh, in Monte Carlo standard errors.\n")
     shown = ["minutes", "draws", "ess_min", "redpm_1", "redpm_min", "rows_per_draw", "largest_z", "largest_z_sd"]
-    print(tb.compare(**fits)[shown].T.map(number).to_string())
-    print(f"\nredpm of each coefficient\n{tb.compare_parameters(**fits).map(number).to_string()}")
+    print(tb.compare(**fits)[shown].T.map(rounded).to_string())
+    print(f"\nredpm of each coefficient\n{tb.compare_parameters(**fits).map(rounded).to_string()}")
     tb.plots.density(**fits).savefig(out / "density.png", dpi=120)
     tb.plots.redpm((1, 10), **fits).savefig(out / "redpm.png", dpi=120)
     print(f"\nFigures: {out}/density.png and {out}/redpm.png")

@@ -60,8 +60,6 @@ def _own() -> tb.Model:
 
 FOLDER = tempfile.TemporaryDirectory()
 atexit.register(FOLDER.cleanup)
-
-
 FILE = Path(FOLDER.name, "data.csv")
 DATA.to_csv(FILE, index=False)  # once: runs at the same time read it
 

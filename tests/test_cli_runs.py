@@ -39,7 +39,8 @@ def test_a_run_goes_on_from_another_folder(data, tmp_path, monkeypatch):
 
 
 def test_where_a_fit_is_kept_and_how_to_go_on_is_said(data, monkeypatch):
-    assert "kept in run.tb; tallbayes resume run.tb --out fit.nc" in begin(data).stdout
+    at = Path("run.tb").absolute()
+    assert f"kept in {at}; tallbayes resume {at} --out fit.nc" in begin(data).stdout
     advance = loop._Loop.advance
 
     def interrupted(self, *given, **named):
@@ -50,7 +51,7 @@ def test_where_a_fit_is_kept_and_how_to_go_on_is_said(data, monkeypatch):
 
     monkeypatch.setattr(loop._Loop, "advance", interrupted)
     done = run("fit", data, "y ~ x", *FEW, "--checkpoint", "other.tb")
-    assert "go on with: tallbayes resume other.tb" in done.stderr
+    assert f"go on with: tallbayes resume {Path('other.tb').absolute()}" in done.stderr
     assert done.exit_code == 130
 
 

@@ -378,7 +378,7 @@ def test_simulate_refuses_folders(tmp_path, small_pieces):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / held).write_text("precious")
     for name, options, message in [
-        ("file", [], "it is a file"),
+        ("file", [], "is a file, and no folder"),
         ("no/folder", [], "there is no folder"),
         ("ours", [], "holds 'part-00000.parquet' already; choose another name, or --force"),
         ("theirs", [], "holds 'thesis.txt', which may be of use; choose another name"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import io
 import multiprocessing
@@ -15,6 +16,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +30,7 @@ from rich.progress import TextColumn
 from runs import DATA, FEW, RUNS, same
 
 import tallbayes as tb
-from tallbayes.data import screen
+from tallbayes.data import screen, syntax
 from tallbayes.rows import threads
 
 KINDS = ["thinned", "mh", "groups", "splines", "consensus of thinned", "gaussian", "own model", "thinned on disk"]
@@ -160,6 +162,47 @@ def test_a_run_does_not_end_because_nobody_can_be_shown_its_progress(stderr, mon
     assert same(RUNS["mh"](**FEW | {"progress": True}), alone("mh"))
 
 
+class _Cycle:
+    """Garbage that runs Python when it is collected, and so lets other threads go on in the middle of anything."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        sum(range(50))
+
+
+def _miscounted() -> int:
+    """How often eight threads fail that read the same expression."""
+
+    def read(times: int) -> int:
+        failed = 0
+        for _ in range(times):
+            _Cycle()
+            try:
+                syntax.tree("where(x > 0, (x + 1) * (z - 2) / (x * x + 1), log(x ** 2 + 1)) + (x > 3) * (z < 4)")
+            except SystemError:
+                failed += 1
+        return failed
+
+    before, switch = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(50, 2, 2)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            return sum(pool.map(read, [150] * 8))
+    finally:
+        gc.set_threshold(*before)
+        sys.setswitchinterval(switch)
+
+
+def test_threads_read_expressions_at_once(monkeypatch):
+    assert _miscounted() == 0
+    if not syntax.SOUND:
+        monkeypatch.setattr(syntax, "READING", nullcontext())
+        assert _miscounted() > 0
+
+
 # Processes
 
 
@@ -232,6 +275,8 @@ FIT = """
 import hashlib, os, sys
 import numpy as np
 from runs import FEW, RUNS
+from tallbayes.results import report
+report.MOST_PANELS = report.MOST_TRACES = 1
 answer = sys.argv[1]
 {before}
 fit = RUNS["mh"](**FEW | {{"progress": True}})
@@ -292,7 +337,7 @@ def test_the_command_line_without_a_reader_and_with_letters_that_its_terminal_ha
 def test_a_number_of_threads_that_is_none(given, monkeypatch):
     monkeypatch.setenv("TALLBAYES_THREADS", given)
     with pytest.raises(ValueError, match=f"TALLBAYES_THREADS must be a whole number from 1, not '{given}'"):
-        threads._available()
+        threads._available.__wrapped__()
 
 
 def test_a_numba_that_may_not_compile_is_said():

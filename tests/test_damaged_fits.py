@@ -18,7 +18,6 @@ from tallbayes.results.checks import check_fit
 from tallbayes.results.file import ATTRIBUTE, DIGEST, SEAL
 
 KINDS = ("thinned", "groups", "splines", "gaussian", "own model")
-FLIPS = 300
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +35,13 @@ def copied(files, name, tmp_path):
     return path
 
 
+@pytest.mark.parametrize("flips", [100, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KINDS)
-def test_any_flipped_bit_is_noticed(name, files, tmp_path):
+def test_any_flipped_bit_is_noticed(name, flips, files, tmp_path):
     rng, path = np.random.default_rng(len(name)), tmp_path / "fit.nc"
     whole = (files / name).read_bytes()
     ends = range(len(whole) - len(SEAL) - DIGEST, len(whole))
-    for place in [*rng.integers(0, len(whole), FLIPS).tolist(), *ends]:
+    for place in [*rng.integers(0, len(whole), flips).tolist(), *ends]:
         content = bytearray(whole)
         content[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(content)

@@ -19,7 +19,7 @@ from tallbayes.rows.passes import LENGTH
 distributed = pytest.importorskip("distributed")
 
 ROWS = 66_000
-QUICK = {"draws": 100, "warmup": 50, "chains": 2, "seed": 1, "progress": False}
+QUICK = {"draws": 40, "warmup": 30, "chains": 2, "seed": 1, "progress": False}
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 
@@ -141,10 +141,10 @@ def test_a_function_of_the_users_goes_to_the_workers(client, folder):
 
 
 def test_a_run_goes_on_with_workers_and_without(client, folder, reference, tmp_path):
-    begun = QUICK | {"draws": 40, "checkpoint": tmp_path / "run.tb"}
-    assert tb.fit("y ~ x + size", folder, engine=client, **begun).draws.shape[1] == 40
-    tb.resume(tmp_path / "run.tb", engine=None, draws=70, progress=False)
-    assert_same(tb.resume(tmp_path / "run.tb", engine=client, draws=100, progress=False), reference)
+    begun = QUICK | {"draws": 15, "checkpoint": tmp_path / "run.tb"}
+    assert tb.fit("y ~ x + size", folder, engine=client, **begun).draws.shape[1] == 15
+    tb.resume(tmp_path / "run.tb", engine=None, draws=30, progress=False)
+    assert_same(tb.resume(tmp_path / "run.tb", engine=client, draws=QUICK["draws"], progress=False), reference)
 
 
 @pytest.mark.long

@@ -123,9 +123,9 @@ def test_few_loans(rows):
 
 @pytest.mark.parametrize("rows", [0, -5])
 def test_loans_refuse_no_rows(rows):
-    with pytest.raises(ValueError, match=f"rows must be a whole number of at least 1, not {rows}"):
+    with pytest.raises(ValueError, match=f"rows must be a whole number from 1 to 1,000,000,000,000, not {rows}"):
         simulate_loans(rows)
-    with pytest.raises(ValueError, match=f"rows must be a whole number of at least 1, not {rows}"):
+    with pytest.raises(ValueError, match=f"rows must be a whole number from 1 to 1,000,000,000,000, not {rows}"):
         simulate_loans_in_pieces(rows)
     with pytest.raises(ValueError, match=f"piece must be a whole number of at least 1, not {rows}"):
         simulate_loans_in_pieces(10, piece=rows)

@@ -138,10 +138,29 @@ def test_formulas(text, columns):
 
 
 def test_names_of_categories():
-    formula, _, _ = Formula.learn("y ~ C(month(`sold on`))", DATA)
+    formula, _, _ = Formula.learn("y ~ C(month(`sold on`))", DATA[SOLD.month < 12])
     assert formula.coefficients[1] == "C(month(`sold on`))[T.2]"
     with pytest.raises(ValueError, match="has levels never seen"):
-        Formula.learn("y ~ C(year(`sold on`))", DATA)[0].apply({"sold on": [datetime.date(2024, 1, 1)]})
+        formula.apply({"sold on": [datetime.date(2024, 12, 1)]})
+    with pytest.raises(ValueError, match=r"'C\(year\(`sold on`\)\)' is 2019 in all rows"):
+        Formula.learn("y ~ C(year(`sold on`))", DATA)
+
+
+def test_other_time_zones_are_refused(tmp_path):
+    times = pd.Series(pd.date_range("2026-01-01", periods=40, freq="5h"))
+    data = pd.DataFrame({"y": np.arange(40) % 2, "d": times.dt.tz_localize("Asia/Tokyo")})
+    fit = tb.fit("y ~ hour(d)", data, draws=5, warmup=5, chains=1, seed=1, progress=False)
+    fit.save(tmp_path / "fit.nc")
+    for one in (fit, tb.load(tmp_path / "fit.nc")):
+        assert len(one.predict(data)) == 40
+        assert len(one.predict(pa.Table.from_pandas(data))) == 40
+        for other, said in (("UTC", "in the time zone UTC"), (None, "without a time zone")):
+            with pytest.raises(
+                ValueError, match=f"column 'd' has times {said}, but they were in the time zone Asia/Tok"
+            ):
+                one.predict(data.assign(d=data["d"].dt.tz_convert(other)))
+    with pytest.raises(ValueError, match=r"changed the type of a column between its parts: .*differing ti"):
+        tb.GLM("y ~ hour(d)", tb.scan(lambda: iter([data, data.assign(d=data["d"].dt.tz_convert("UTC"))])))
 
 
 def test_a_file_with_dates(tmp_path):

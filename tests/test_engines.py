@@ -16,7 +16,7 @@ from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.tasks import LogLikelihoodDerivatives
 
 ROWS = 66_000
-QUICK = {"draws": 100, "warmup": 50, "chains": 2, "seed": 1, "progress": False}
+QUICK = {"draws": 40, "warmup": 30, "chains": 2, "seed": 1, "progress": False}
 
 
 @pytest.fixture(scope="module")

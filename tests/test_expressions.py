@@ -57,7 +57,7 @@ OTHERS = {
     ),
 }
 ALL = {name: (text, [0.0, 1.0]) for name, text in BUILT_IN.items()} | {name: one[:2] for name, one in OTHERS.items()}
-COSTLY = ("beta", "cloglog")  # to compile
+COSTLY = ("beta", "cloglog", "negative binomial")  # to compile
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in COSTLY else []) for name in ALL]
 )

@@ -1,6 +1,7 @@
 """A formula is learned once, applied to any chunk, saved as JSON, and refuses what formulaic lets pass."""
 
 import json
+import re
 import time
 
 import formulaic
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tallbayes as tb
 from tallbayes.data.formula import Formula
 from tallbayes.data.group_term import cut
 from tallbayes.data.kinds import MAX_LEVELS
@@ -239,7 +241,7 @@ def learn(bank, text="y ~ x + (1 | bank)"):
 BANKS = [
     (["b", "c", "a", "b"], ("a", "b", "c"), [1, 2, 0, 1]),
     ([30, 7, 30, 2**60 + 1], (7, 30, 2**60 + 1), [1, 0, 1, 2]),
-    ([0.5, -1.25, 1e300, 0.5], (-1.25, 0.5, 1e300), [1, 0, 2, 1]),
+    ([0.5, -1.25, 2.0**53 - 1, 0.5], (-1.25, 0.5, 2.0**53 - 1), [1, 0, 2, 1]),
     ([True, False, True, True], (0.0, 1.0), [1, 0, 1, 1]),
     (pd.Categorical(["lo", "hi", "lo"], ["lo", "mid", "hi"], ordered=True), ("lo", "hi"), [0, 1, 0]),
     (pd.Categorical(["lo", "hi", "lo"], ["lo", "mid", "hi"]), ("hi", "lo"), [1, 0, 1]),
@@ -276,8 +278,66 @@ def test_groups_never_seen_are_minus_one_and_levels_compare_by_value():
     numbers, _ = learn([3, 1, 2**60 + 1])
     for bank in ([1.0, 2.0, 3.0], pd.Categorical([1, 2, 3]), [True, 2, 3]):
         assert numbers.group_codes({"bank": bank}).tolist() == [0, -1, 1]
-    assert numbers.group_codes({"bank": [2.0**60, 3.5]}).tolist() == [-1, -1]
+    assert numbers.group_codes({"bank": [2.0**52, 3.5]}).tolist() == [-1, -1]
     assert numbers.group_codes({"bank": [2**60, 2**60 + 1]}).tolist() == [-1, 2]
+
+
+WHOLE = np.arange(40) * 10**9 + 1
+
+
+@pytest.mark.parametrize("text", ["I(q * q)", "q:r", "I(q ** 3)", "where(x > 0, q * q, 0)", "scale(q * r)", "I(q + r)"])
+def test_whole_numbers_do_not_overflow(text):
+    data = {"y": np.arange(40) % 2, "x": np.sin(np.arange(40)), "q": WHOLE, "r": WHOLE[::-1]}
+    floats = data | {"q": WHOLE * 1.0, "r": WHOLE[::-1] * 1.0}
+    whole, X, _ = Formula.learn(f"y ~ {text}", data)
+    np.testing.assert_array_equal(X, Formula.learn(f"y ~ {text}", floats)[1])
+    np.testing.assert_array_equal(whole.apply(data), X)
+    if ":" not in text:
+        y = Formula.learn(f"{text} ~ x", {name: values for name, values in data.items() if name != "y"})[2]
+        np.testing.assert_array_equal(y, X[1])
+
+
+def test_categories_keep_their_whole_numbers():
+    data = {"y": np.arange(40) % 2, "k": np.arange(40) // 2, "x": np.sin(np.arange(40))}
+    names = Formula.learn("y ~ C(k // 10) + I(k * x) + I(k & 1)", data)[0].coefficients
+    assert names == ("Intercept", "C(k // 10)[T.1]", "I(k * x)", "I(k & 1)")
+
+
+COMPARED = [
+    ("y ~ I(x * (k != '1'))", "compares column 'k', which holds numbers, with the text '1'"),
+    ("y ~ where('00001' == k, x, 0)", "compares column 'k', which holds numbers, with the text '00001'"),
+    ("y ~ I(x > 'a')", "compares column 'x', which holds numbers, with the text 'a'"),
+    ("y ~ x + I(c == 1)", "compares column 'c', which holds text, with the number 1; write '1'"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), COMPARED)
+def test_numbers_are_not_compared_with_text(text, message):
+    data = {"y": np.arange(40) % 2, "x": np.sin(np.arange(40)), "k": np.arange(40) % 2, "c": list("ab") * 20}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Formula.learn(text, data)
+    assert Formula.learn("y ~ I(c == 'a') + I(k == 1) + I(x > 0)", data)[1].shape == (4, 40)
+
+
+LARGE = 2**60 + np.arange(4)
+GAPS = pd.Series(LARGE, dtype="Int64").where(np.arange(4) != 2)
+
+
+@pytest.mark.parametrize("bank", [LARGE.astype(float), LARGE.astype(np.uint64) + np.uint64(2**63), GAPS])
+def test_names_that_floating_point_would_merge_are_refused(bank):
+    data = pd.DataFrame({"y": [0, 1, 0, 1], "bank": bank})
+    learned, _ = learn(LARGE)
+    for text in ("y ~ 1 + (1 | bank)", "y ~ C(bank)"):
+        with pytest.raises(ValueError, match=r"names levels by numbers such as .*; make it text"):
+            tb.GLM(text, data, missing="drop") if "C" in text else tb.Hierarchical(text, data, missing="drop")
+    with pytest.raises(ValueError, match="names levels by numbers such as"):
+        learned.group_codes({"bank": data["bank"].astype(float).dropna()})
+
+
+def test_large_whole_numbers_stay_apart(tmp_path):
+    pd.DataFrame({"y": [0, 1, 0, 1], "bank": LARGE}).to_csv(tmp_path / "data.csv", index=False)
+    for data in (str(tmp_path / "data.csv"), {"y": [0, 1, 0, 1], "bank": LARGE.astype(np.uint64)}):
+        assert Formula.learn("y ~ 1 + (1 | bank)", data)[0].group_levels == tuple(LARGE.tolist())
 
 
 def test_text_never_matches_numbers():
@@ -398,7 +458,7 @@ BAD_NEW = [
         {"n": [1, 7]},
         r"'C\(n, levels=\[1, 2, 3, 4\]\)' has levels never seen .*: 7 \(first at row 1\)",
     ),
-    ("y ~ g", {"g": [1, 2]}, r"column 'g' has levels never seen .*: 1, 2 \(first at row 0\)"),
+    ("y ~ g", {"g": [1, 2]}, r"column 'g' holds no text, but did when the formula was learned, such as 'maybe'"),
     ("y ~ x", {"x": ["1.5", "2"]}, "column 'x' is text, but held numbers when the formula was learned"),
     ("y ~ x", {"z": [1.0]}, "no column 'x' in the data"),
     ("y ~ x", {"x": [1.0, np.nan]}, r"column 'x' has 1 missing value \(first at row 1\)"),

@@ -40,7 +40,7 @@ from tallbayes.sampling.subsample import Stratified, Subsample
 from tallbayes.sampling.thinned_loop import DONE, Moves
 from tallbayes.sampling.two_stage import TwoStageKernel
 
-CHAINS, STEPS = 600, 6
+CHAINS, STEPS = 350, 6
 NOTICED = 1_500  # chains for mistakes that take many to be seen
 MODELS = ["logit", "weighted", "probit", "poisson", "student-t prior"]
 

@@ -187,7 +187,7 @@ def spike(df: float, scale: float, events: int, rows: int) -> tuple[GLM, harness
         (3, 0.01, 54, 60),
         pytest.param(3, 0.02, 54, 60, marks=pytest.mark.long),
         pytest.param(3, 0.01, 50, 60, marks=pytest.mark.long),
-        (1, 0.01, 46, 60),
+        pytest.param(1, 0.01, 46, 60, marks=pytest.mark.long),
         pytest.param(5, 0.05, 54, 60, marks=pytest.mark.long),
         pytest.param(2, 0.001, 52, 60, marks=pytest.mark.long),
     ],

@@ -21,7 +21,7 @@ from tallbayes.sampling.surrogate import described
 from tallbayes.sampling.taylor import Taylor
 from tallbayes.sampling.two_stage import TwoStageKernel
 
-CHAINS = 600
+CHAINS = 300
 STEPS = 6
 
 SKEWED = harness.skewed_model()

@@ -1,6 +1,8 @@
 """A room of the package imports only from rooms before it, and some habits are kept out of all of them."""
 
 import ast
+import importlib
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -124,3 +126,17 @@ def test_the_test_sees_trespasses(file, source, found):
 )
 def test_the_test_sees_bad_habits(file, source, count):
     assert len(list(bad_habits(source, file))) == count
+
+
+BENCHMARKS = sorted((PACKAGE.parent.parent / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", BENCHMARKS, ids=lambda file: file.stem)
+def test_benchmarks_use_what_is_there(file):
+    """No other test runs them."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("tallbayes", "benchmarks"):
+            for name in node.names:
+                found = importlib.import_module(node.module)
+                there = hasattr(found, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}")
+                assert there, f"{node.module} has no {name.name}"

@@ -339,7 +339,7 @@ def test_levels_without_finite_maximum(n, events, names):
     assert warned_of(GLM("y ~ x + g", levels(n, events))) == names
 
 
-@pytest.mark.parametrize("n", [1_000, 15_001, 70_000])
+@pytest.mark.parametrize("n", [1_000, 15_001, pytest.param(70_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("events", "names"), [*WITHOUT, ({"b": 1, "c": 1}, ["g[T.b]", "g[T.c]"]), ({"a": 1}, WITHOUT[-1][1])]
 )
@@ -348,7 +348,7 @@ def test_levels_without_finite_maximum_of_other_data(n, events, names):
         assert warned_of(GLM("y ~ x + g", levels(n, events, seed))) == names
 
 
-@pytest.mark.parametrize("n", [300, 20_001])
+@pytest.mark.parametrize("n", [300, pytest.param(20_001, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("events", "names"), WITHOUT)
 def test_rounding_does_not_decide_on_separation(n, events, names, monkeypatch):
     """Another processor adds up in another order: sums differ by some eps times the number of their terms."""

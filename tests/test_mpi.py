@@ -16,7 +16,7 @@ from tallbayes.data import pieces
 from tallbayes.rows.passes import LENGTH
 
 pytest.importorskip("mpi4py")
-ROWS, FILES = 60_000, 5
+ROWS, FILES = 40_000, 5
 MPIEXEC, SCRIPT = Path(sys.executable).with_name("mpiexec"), Path(__file__).with_name("under_mpi.py")
 
 

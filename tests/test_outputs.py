@@ -36,6 +36,7 @@ def content(place):
 
 READ = "is a file that is read, and would be lost"
 SAME = "are the same file"
+NOT_OUT = "'-' would be a file of that name, not the standard output"
 INSIDE = "lies in the folder of"
 FIT = ("fit", "data.csv", "y ~ x", "--force")
 REFUSED = [
@@ -63,6 +64,12 @@ REFUSED = [
     (("predict", "fit.nc", "data.csv", "--force", "--out", "data.csv"), READ),
     (("predict", "fit.nc", "parts", "--force", "--out", "parts/part=a/rows.csv"), READ),
     (("report", "fit.nc", "fit.html", "--force"), READ),
+    ((*FIT, "--out", "-"), NOT_OUT),
+    ((*FIT, "--report", "-"), NOT_OUT),
+    ((*FIT, "--checkpoint", "-"), NOT_OUT),
+    ((*FIT, "--cache", "-"), NOT_OUT),
+    (("resume", "run.tb", "--out", "-"), NOT_OUT),
+    (("report", "fit.nc", "-"), NOT_OUT),
 ]
 
 
@@ -73,6 +80,24 @@ def test_refused(arguments, message, place):
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in " ".join(done.stderr.split())
     assert content(place) == before
+
+
+def test_what_is_not_on_this_machine_is_no_place(place):
+    fit = example()
+    for act in (lambda: fit.save("s3://bucket/fit.nc"), lambda: tb.load("s3://bucket/fit.nc")):
+        with pytest.raises(
+            ValueError, match=r"path must be the path of a file .*on this machine, not 's3://bucket/fit.nc'"
+        ):
+            act()
+
+
+def test_a_home_folder_is_known_by_its_sign(place, monkeypatch):
+    monkeypatch.setenv("HOME", str(place))
+    example().save("~/other.nc")
+    assert tb.load("~/other.nc").draws.shape == example().draws.shape
+    tb.fit("y ~ x", str(place / "data.csv"), cache="~/designs", **FEW)
+    assert (place / "other.nc").exists()
+    assert (place / "designs").is_dir()
 
 
 def test_a_new_file_beside_the_data_is_written(place):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figures import sketched
+from numba import njit
 from scipy import stats
 from test_expressions import BUILT_IN, PROBIT
 
@@ -358,3 +359,54 @@ def test_a_mode_that_cannot_be_climbed_to_is_an_error():
     """Least squares turned upside down have no top."""
     with pytest.raises(ValueError, match="curves upwards where its slope is zero"):
         tb.find_mode(GLM("m ~ x", frame(), family("(y - eta)**2 * 10")))
+
+
+@njit
+def _only_small(u):
+    assert u < 100
+    return -u * u
+
+
+def _raises(y, eta):
+    if y == 0.125:
+        raise ValueError("no such outcome")
+    return -((y - eta) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (_raises, "the function '_raises' of the family raises errors"),
+        (lambda y, eta: _only_small(y - eta), "of the family, which it calls as '_only_small', raises errors"),
+        (max, "the function 'max' of the family is none that is written in Python"),
+        (np.hypot, "the function 'hypot' of the family is none that is written in Python"),
+    ],
+)
+def test_functions_whose_errors_would_be_lost_are_refused(value, message):
+    with pytest.raises(ValueError, match=message):
+        tb.family(value=value)
+    assert tb.family(value=njit(lambda y, eta: -((y - eta) ** 2))).label == "own"
+
+
+@pytest.mark.parametrize("text", ["-1e400 * (y - eta)**2", "-s * (y - eta)**2", "-(s * 100 * eta - y)**2"])
+def test_numbers_too_large_to_compute_with_are_refused(text):
+    own = tb.family(text, **({"s": 1e308} if "s" in text else {}))
+    with pytest.raises(ValueError, match="too large"):
+        tb.GLM("y ~ x", {"y": [0.0, 1.0, 3.0], "x": [0.5, 2.0, 1.0]}, family=own)
+
+
+def test_a_log_likelihood_without_a_maximum_is_refused():
+    data = {"y": np.arange(9.0), "x": np.sin(np.arange(9.0))}
+    with pytest.raises(ValueError, match="does not curve anywhere near zero, so it has no maximum"):
+        tb.fit("y ~ x", data, family=tb.family("y * eta"), draws=5, progress=False)
+
+
+def test_a_mean_that_is_no_number_is_refused():
+    data = {"y": np.arange(9.0), "x": np.linspace(0, 2, 9)}
+    how = {"draws": 20, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
+    own = tb.family("y * eta - exp(eta)", mean="log(eta)", outcomes="counts")
+    with pytest.raises(ValueError, match="the mean of the family 'own' is no number where eta = -3"):
+        tb.fit("y ~ x", data, family=own, **how)
+    own = tb.family("y * eta - exp(eta)", mean="log(eta + 9)", outcomes="counts")
+    with pytest.raises(ValueError, match="expected outcome of row 1 is not a number"):
+        tb.fit("y ~ x", data, family=own, **how).predict({"x": [5.0, -5000.0]})

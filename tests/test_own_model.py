@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from figures import sketched
 from scipy import special, stats
 
 import tallbayes as tb
@@ -23,6 +24,7 @@ from tallbayes.rows.memory import MemoryRows
 from tallbayes.sampling.kernel import Streams
 
 FEW = {"seed": 1, "draws": 60, "chains": 2, "warmup": 60, "progress": False}
+SHORT = FEW | {"draws": 15, "warmup": 20}
 
 
 @cache
@@ -59,6 +61,7 @@ def jax_risk(theta, rows):
 PRIOR = {"base": tb.Uniform(0, 0.5), "top": tb.Uniform(0, 0.5), "half": tb.LogNormal(0, 1), "slope": tb.LogNormal()}
 START = {"base": 0.1, "top": 0.2, "half": 1.0, "slope": 1.0}
 COLUMNS = ["dose", "y"]
+CHANCE = np.random.default_rng(1)
 
 
 def curve(function: Any = risk, data: Any = None, **options: Any) -> tb.Model:
@@ -264,14 +267,22 @@ METHODS = {
 }
 
 
+@pytest.mark.parametrize("chains", [300, pytest.param(1_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", METHODS)
-def test_chains_have_the_posterior(name):
+def test_chains_have_the_posterior(name, chains):
     kernel = METHODS[name].kernel(normal_model(derivatives=normal_derivatives), 1)
-    assert worst(ends(kernel, 1_000, 60)) > harness.FALSE_ALARM
+    assert worst(ends(kernel, chains, 60)) > harness.FALSE_ALARM
 
 
-@pytest.mark.parametrize("wrong", ["no derivative of the logarithm", "no prior", "no second stage"])
-def test_a_chain_that_is_wrong_is_noticed(monkeypatch, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "chains"),
+    [
+        ("no derivative of the logarithm", 300),
+        ("no second stage", 300),
+        pytest.param("no prior", 1_000, marks=pytest.mark.long),  # twelve rows tell much more
+    ],
+)
+def test_a_chain_that_is_wrong_is_noticed(monkeypatch, wrong, chains):
     model = normal_model()
     kernel: Any = METHODS["mh"].kernel(model, 1)
     if wrong == "no derivative of the logarithm":
@@ -282,7 +293,7 @@ def test_a_chain_that_is_wrong_is_noticed(monkeypatch, wrong):
     else:
         kernel = METHODS["function"].kernel(model, 1)
         monkeypatch.setattr(tb.Model, "follow", lambda self, by_column: kernel.surrogate.follow(by_column))
-    assert worst(ends(kernel, 1_000, 60)) < harness.FALSE_ALARM
+    assert worst(ends(kernel, chains, 60)) < harness.FALSE_ALARM
 
 
 def test_draws_do_not_depend_on_how_steps_are_split():
@@ -430,14 +441,14 @@ def test_the_same_draws_wherever_rows_are(tmp_path, kind):
     how = {"derivatives": "jax"} if kind == "jax" else {}
     data = frame(40_000)
     data.to_parquet(tmp_path / "data.parquet")
-    alone = tb.sample(curve(function, data, **how), **FEW)
-    workers = tb.sample(curve(function, str(tmp_path / "data.parquet"), engine=Local(2), **how), **FEW)
+    alone = tb.sample(curve(function, data, **how), **SHORT)
+    workers = tb.sample(curve(function, str(tmp_path / "data.parquet"), engine=Local(2), **how), **SHORT)
     np.testing.assert_array_equal(workers.draws, alone.draws)
     if kind == "numpy":
         disk = curve(function, tmp_path / "data.parquet", cache=tmp_path / "cache")
-        np.testing.assert_array_equal(tb.sample(disk, **FEW).draws, alone.draws)
+        np.testing.assert_array_equal(tb.sample(disk, **SHORT).draws, alone.draws)
         again = curve(function, tmp_path / "data.parquet", cache=tmp_path / "cache")
-        np.testing.assert_array_equal(tb.sample(again, **FEW).draws, alone.draws)
+        np.testing.assert_array_equal(tb.sample(again, **SHORT).draws, alone.draws)
 
 
 def test_rows_are_counted():
@@ -459,7 +470,8 @@ def test_rows_are_counted():
     assert surrogate == sum(size for size in calls if size != 3_000)
 
 
-def test_summary_report_file_and_comparison(tmp_path):
+def test_summary_report_file_and_comparison(tmp_path, monkeypatch):
+    sketched(monkeypatch)
     fit = tb.sample(curve(), **FEW)
     other = tb.sample(curve(), tb.MH(), **FEW)
     assert list(fit.summary().index) == ["base", "top", "half", "slope"]
@@ -617,6 +629,13 @@ def test_bad_derivatives_are_noticed(wrong, message):
         ({"missing": "keep"}, ValueError, r"missing 'keep' is not known"),
         ({"data": {"dose": [1.0, np.nan], "y": [0.0, 1.0]}}, ValueError, r"'dose' has 1 missing"),
         ({"data": {"Dose (mg)": [1.0], "y": [0.0]}, "columns": None}, ValueError, r"rename it by columns="),
+        ({"log_likelihood": lambda theta, rows: np.ma.masked_array(rows.y, rows.y > 0)}, ValueError, "a masked array"),
+        ({"prior": lambda theta: "0.0"}, ValueError, "must give one number or -inf, but gives '0.0'"),
+        ({"prior": lambda theta: CHANCE.normal()}, ValueError, "when it is asked again"),
+        ({"start": {"draw": 1.0}, "prior": {"draw": tb.Normal()}}, ValueError, "as chain and draw do"),
+        ({"start": {"\u00b5": 1.0}, "prior": {"\u00b5": tb.Normal()}}, ValueError, "is not what Python reads"),
+        ({"prior": PRIOR | {"half": tb.Uniform(-5, 0)}, "positive": ["half"]}, ValueError, "but its prior ends at 0"),
+        ({"start": START | {"half": np.ones(10**6)}}, ValueError, r"has 1,000,003 parameters in all; .* at most 500"),
     ],
     ids=lambda value: None,
 )

@@ -96,7 +96,7 @@ def test_slices_and_threads_change_no_bit(kind, monkeypatch):
         monkeypatch.setattr(predict, "PREDICTED_AT_ONCE", at_once)
         monkeypatch.setattr(predict, "SUMMED_AT_ONCE", max(1, at_once // 7))
         pd.testing.assert_frame_equal(fit.predict(new), whole, check_exact=True)
-    monkeypatch.setattr("tallbayes.rows.threads._DEFAULT", 1)
+    monkeypatch.setattr("tallbayes.rows.threads._available", lambda: 1)
     pd.testing.assert_frame_equal(fit.predict(new), whole, check_exact=True)
 
 

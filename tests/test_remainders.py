@@ -190,7 +190,7 @@ def test_bounds_grow_with_the_radius_and_the_covariance():
 
 
 @pytest.mark.parametrize("link", TAGS)
-@pytest.mark.parametrize("p", [TRIANGLE - 1, TRIANGLE, 40])
+@pytest.mark.parametrize("p", [TRIANGLE - 1, TRIANGLE, pytest.param(40, marks=pytest.mark.long)])
 def test_the_two_code_paths_agree(link, p, monkeypatch):
     given, theta, factor = problem(link, p, n=3000)
     arrays, found = MemoryRows(**given).arrays, []

@@ -227,21 +227,29 @@ def test_what_is_no_page_is_refused(tmp_path):
         example().report(tmp_path / "nowhere" / "fit.html")
 
 
-def test_in_a_browser(browser, pages):
-    shown = [("plain", "desktop"), ("groups", "desktop"), ("groups", "phone"), ("splines", "phone"), ("stuck", "phone")]
-    for name, device in shown:
-        width = WIDTHS[device]
-        with opened(browser, pages[name], width, dark=device == "phone") as page:
-            assert overflow(page) <= 0, (name, device)
-            drawn = page.locator("figure svg:visible")
-            assert drawn.count() == page.locator("figure").count() > 3
-            for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
-                assert box["width"] > 200
-                assert box["height"] > 50
-                assert box["width"] <= width
-            page.emulate_media(media="print")
-            ink = page.evaluate("getComputedStyle(document.body).color")
-            assert ink == "rgb(0, 0, 0)"
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("plain", "desktop"),
+        ("groups", "phone"),
+        ("splines", "phone"),
+        pytest.param("groups", "desktop", marks=pytest.mark.long),
+        pytest.param("stuck", "phone", marks=pytest.mark.long),
+    ],
+)
+def test_in_a_browser(browser, pages, name, device):
+    width = WIDTHS[device]
+    with opened(browser, pages[name], width, dark=device == "phone") as page:
+        assert overflow(page) <= 0
+        drawn = page.locator("figure svg:visible")
+        assert drawn.count() == page.locator("figure").count() > 3
+        for box in (drawn.nth(i).bounding_box() for i in range(drawn.count())):
+            assert box["width"] > 200
+            assert box["height"] > 50
+            assert box["width"] <= width
+        page.emulate_media(media="print")
+        ink = page.evaluate("getComputedStyle(document.body).color")
+        assert ink == "rgb(0, 0, 0)"
 
 
 def test_dark_and_light(browser, pages):

@@ -1,3 +1,4 @@
+import json
 import tempfile
 
 import h5py
@@ -9,6 +10,7 @@ import xarray as xr
 from saved import change
 from scipy import special, stats
 
+import tallbayes as tb
 from tallbayes.data.formula import Formula
 from tallbayes.data.writing import check_writable
 from tallbayes.families import Bernoulli, Binomial, Poisson
@@ -316,6 +318,22 @@ def test_predicted_counts_grow_with_the_exposure():
     ]:
         with pytest.raises(ValueError, match=message):
             fit.predict(NEW | wrong)
+
+
+def test_what_was_true_or_false_stays_so(tmp_path):
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.random(80) < 0.5, "z": rng.random(80) < 0.5, "y": rng.integers(2, size=80)})
+    data["z"] = data["z"].astype(float)  # numbers, which may be others
+    fit = tb.fit("y ~ x + z", data, draws=20, warmup=20, seed=1, progress=False)
+    fit.save(tmp_path / "fit.nc")
+    for one in (fit, tb.load(tmp_path / "fit.nc")):
+        for fine in (data, data.assign(x=data["x"].astype(int)), data.assign(z=5), data.assign(x=data["x"] * 1.0)):
+            assert len(one.predict(fine)) == 80
+        with pytest.raises(ValueError, match=r"column 'x' held True and False when .* was learned, but is 5 at row 2"):
+            one.predict(data.assign(x=[0, 1, 5, 2] * 20))
+    saved = json.loads(fit.formula.to_json())
+    assert saved.pop("flags") == ["x"]
+    assert Formula.from_json(json.dumps(saved)).flags == ()  # as it was before flags were remembered
 
 
 def test_predict_says_what_is_wrong():

@@ -1,5 +1,7 @@
 """Rows from a function, and from queries: read again and again, and refused where that cannot be."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -89,6 +91,40 @@ def test_another_number_of_rows_is_refused(sizes, second):
     message = rf"tb\.scan returned 5 rows the first time and {second}: it must give the same rows each time"
     with pytest.raises(ValueError, match=message):
         list(source.pieces(["x"]))
+
+
+CHANGES = {
+    "numbers": lambda rng: rng.normal(size=50),
+    "one number": lambda rng: np.append(np.zeros(49), rng.integers(2**40)),
+    "text": lambda rng: rng.choice(["a", "b", "c"], 50),
+    "categories": lambda rng: pd.Categorical(rng.choice(["a", "b", "c"], 50)),
+    "True and False": lambda rng: rng.random(50) < rng.random(),
+    "dates": lambda rng: pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 900, 50), unit="D"),
+    "gaps": lambda rng: pd.Series(np.arange(50)).where(rng.random(50) < 0.5),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_other_values_are_refused_but_not_another_order(kind):
+    moving, fixed = np.random.default_rng(1), np.random.default_rng(1)
+
+    def frames(rng, order):
+        frame = pd.DataFrame({"x": CHANGES[kind](rng)}).iloc[order.permutation(50)]
+        return iter([frame[:20], frame[20:]])
+
+    source = tb.scan(lambda: frames(moving, np.random.default_rng(1)))
+    list(source.pieces(["x"]))
+    with pytest.raises(ValueError, match=r"tb\.scan returned other values of column 'x' than before: .* from a seed"):
+        list(source.pieces(["x"]))
+    source = tb.scan(lambda: frames(np.random.default_rng(1), fixed))
+    assert [sum(len(piece.columns["x"]) for piece in source.pieces(["x"])) for _ in range(3)] == [50, 50, 50]
+
+
+def test_a_function_that_needs_arguments_is_refused():
+    with pytest.raises(ValueError, match=r"has the arguments 'quarter', but is called without any; give tb\.scan\(lam"):
+        tb.scan(lambda quarter: iter([FRAME]))
+    for function in (lambda quarter=1: iter([FRAME]), lambda *quarters: iter([FRAME]), partial(iter, [FRAME])):
+        assert list(tb.scan(function).pieces(["x"]))
 
 
 def test_other_columns_are_refused():

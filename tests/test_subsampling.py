@@ -60,7 +60,9 @@ def estimates(kernel, theta, count):
 
 
 @each_proxy
-@pytest.mark.parametrize("family", ["logit", "probit", "cloglog", "poisson"])
+@pytest.mark.parametrize(
+    "family", ["logit", "poisson", *(pytest.param(name, marks=pytest.mark.long) for name in ("probit", "cloglog"))]
+)
 def test_estimates_and_their_variances_are_unbiased(proxy, family):
     weights, offset = np.random.default_rng(2).random((2, 300))
     model = model_of(family, weights=weights + 0.5, offset=offset)

@@ -64,7 +64,7 @@ SUBSAMPLES = [Subsample(50), CaseControl(40), Stratified(20, "bank"), Stratified
 
 
 @pytest.mark.parametrize("chosen", SUBSAMPLES, ids=str)
-@pytest.mark.parametrize("name", ["plain", "weights and offset", "collapsed"])
+@pytest.mark.parametrize("name", [pytest.param("plain", marks=pytest.mark.long), "weights and offset", "collapsed"])
 def test_subsamples_are_unbiased(name, chosen, models):
     model, mode = models[name]
     params, seeds = around(mode), 200

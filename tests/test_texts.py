@@ -107,6 +107,13 @@ WRITTEN = {
     " 12 ": ("number", "pandas.to_numeric"),
     "1e-5": ("number", "pandas.to_numeric"),
     "inf": ("number", "pandas.to_numeric"),
+    "4.2d0": ("decorated", "na_values"),
+    "\u0664\u0662": ("digits", "write its digits as 0 to 9 first"),
+    "2026-11-18": ("date", "pandas.to_datetime"),
+    "18.11.2026 08:15": ("date", "pandas.to_datetime"),
+    "08:15:30": ("date", "pandas.to_datetime"),
+    "18 Nov 2026": ("date", "pandas.to_datetime"),
+    "November 18, 2026": ("date", "pandas.to_datetime"),
 }
 
 
@@ -116,6 +123,7 @@ def test_each_way_of_writing_has_its_remedy(text):
     assert writing(text) == kind
     assert said in remedy(text)
     expected = "holds numbers as text" if kind == "number" else f"{text!r} at row 17 is no number"
+    expected = f"holds dates or times as text, such as {text!r} at row 17" if kind == "date" else expected
     with pytest.raises(ValueError, match=re.escape(expected)) as refused:
         tb.GLM("y ~ x", {"y": Y, "x": pd.Series(texts(text))})
     assert said in str(refused.value)

@@ -64,7 +64,7 @@ WALKS = [
     ("y ~ log(x + 9) + a", {"weights": "w", "offset": "x"}),
     ("y ~ x + (1 | g)", {}),
     ("y ~ a + (1 | g)", {"weights": "w"}),
-    ("sent ~ a", {"family": tb.Poisson(exposure="sent")}),
+    ("w ~ a", {"family": tb.Poisson(exposure="sent")}),
     ("y ~ . + (1 | g)", {"weights": "w"}),
     ("a ~ x + offset(log(sent))", {"outcome": "p", "missing": "drop", "collinear": "drop"}),
     ("p(y, sent) ~ x", {}),

@@ -33,8 +33,9 @@ EXPANDED = [
     ("cbind(y, `a.b`) ~ .", "cbind(y, `a.b`) ~ x + z + g"),
     ("y ~ .:x", "y ~ (x + z + `a.b` + g):x"),
     ("y ~ (. - g)**2", "y ~ ((x + z + `a.b`))**2"),
-    ("y ~ x * z - .", "y ~ x * z - (x + z + `a.b` + g)"),
-    ("y ~ . - z:x", "y ~ x + z + `a.b` + g - z:x"),
+    ("y ~ . * x - .", "y ~ (x + z + `a.b` + g) * x - (x + z + `a.b` + g)"),
+    ("y ~ . * x - z:x", "y ~ (x + z + `a.b` + g) * x - z:x"),
+    ("y ~ . - y", "y ~ x + z + `a.b` + g"),
     ("y ~ np.log(x) + {.5 * z}", "y ~ np.log(x) + {.5 * z}"),
 ]
 

@@ -11,11 +11,12 @@ import tallbayes as tb
 def main(kind: str) -> None:
     rng, n = np.random.default_rng(1), 2_000
     x = rng.normal(size=n)
-    data = {"x": x, "o": 0.1 * x, "g": rng.integers(10, size=n)}
+    data = {"x": x, "o": 0.1 * x, "g": rng.integers(20, size=n)}
     data["y"] = (rng.random(n) < 1 / (1 + np.exp(1 - x))).astype(int)
     few = {"draws": 20, "warmup": 40, "chains": 2, "seed": 1, "progress": False}
     if kind == "groups":
         tb.fit("y ~ x + (1 | g)", data, **few)
+        tb.fit("y ~ x + (1 | g)", data, method=tb.Consensus(2), **few)
     elif kind == "splines":
         tb.sample(tb.MARS("y ~ x + o", data), **few)
     else:

@@ -151,7 +151,7 @@ def fit(
     if memory is not None:
         in_bytes(memory)
     if cache is not None:
-        check_path("cache", cache, "the path of a folder")
+        cache = check_path("cache", cache, "the path of a folder")
     given: dict[str, Any] = {
         "formula": formula, "data": data, "family": family, "prior": prior, "method": named(method),
         "group_prior": group_prior, "draws": draws, "target_ess": target_ess, "chains": chains, "warmup": warmup,
@@ -199,6 +199,7 @@ def resume(checkpoint: str | os.PathLike[str], *, progress: bool = True, **again
     asked, _ = read(folder)
     if "formula" not in asked:
         raise ValueError(f"the run in {folder!r} is one of tb.sample; go on with the same call of tb.sample")
+    again = {name: named(value) if name == "method" else value for name, value in again.items()}
     arguments = recalled(asked, again, "tb.resume(checkpoint, {}=...)")
     return _fitted({"seed": None, "memory": None, **arguments, "progress": progress}, folder)
 

@@ -199,7 +199,7 @@ BAD: dict[str, tuple[Callable[[pd.DataFrame, Path], Any], str]] = {
     "a dict with a blank name": (lambda frame, folder: frame.to_dict("list") | {"  ": list(frame["x"])}, "name"),
     "a dict with the name None": (lambda frame, folder: frame.to_dict("list") | {None: list(frame["x"])}, "None|name"),
     "a dict with a tuple as name": (lambda frame, folder: frame.to_dict("list") | {("a", 1): list(frame["x"])}, "name"),
-    "columns of two levels": (lambda frame, folder: pd.concat({"first": frame}, axis=1), "y"),
+    "columns of two levels": (lambda frame, folder: pd.concat({"first": frame}, axis=1), "levels"),
     "repeated column": (lambda frame, folder: pd.concat([frame, frame[["x"]]], axis=1), "x"),
     "ragged lists": (lambda frame, folder: {"y": list(frame["y"]), "x": [[1], [1, 2]] * (len(frame) // 2)}, "x"),
 }  # fmt: skip

@@ -41,6 +41,15 @@ SLIPS = (
     "y ~ s(nothing)", "y ~ x:nothing", "y ~ `no thing`", "y ~ nothing.at.all",
     "y ~ np.log", "y ~ np", "y ~ log", "y ~ np.nothing(x)", "y ~ np.linalg.norm(x)", "y ~ True", "y ~ None",
     "y ~ x + None", "y ~ 1e400 * x", "y ~ I(x * 1e400)",
+    "y - x ~ z", "y - 1 ~ x", "y * x ~ z", "y ~ -z", "y ~ x + -z", "y ~ x - z", "y ~ (x - z):c", "y ~ x**2", "y ~ x^2",
+    "y ~ y", "y ~ x:y", "y ~ y:c", "y ~ offset(y)", "y ~ s(y)", "y ~ log(y + 1)", "y ~ . + y", "y ~ days(y)",
+    "log(z) ~ z", "I(z > 3) ~ z + x",
+    "y ~ C(1)", "y ~ x + C(1)", "y ~ I(3)", "y ~ x + log(2)", "y ~ where(x > 0, 'p', 'n')", "y ~ I(x & z)", "y ~ I(~x)",
+    "y ~ poly(x, 70)", "y ~ poly(x, 0)", "y ~ poly(x, 3, raw='no')", "y ~ bs(x, df=200)", "y ~ bs(x, degree=-1)",
+    "y ~ bs(x, knots=[1, 'a'])", "y ~ bs(x, extrapolation='no')", "y ~ cr(x, df=200)", "y ~ cc(x, df=47)",
+    "y ~ scale(x, ddof=100)", "y ~ hashed(c)", "y ~ hashed(c, levels=0)", "y ~ hashed(c, levels=-2)",
+    "y ~ C(c, levels=['a', 'a', 'b', 'c'])", "y ~ C(c, levels=[])", "y ~ C(c, contr.custom([1, 2]))",
+    "y ~ C(c, contr.custom([[1], [2]]))", "y ~ C(c, contr.custom('a'))",
 )  # fmt: skip
 
 DOMAIN = {
@@ -173,7 +182,9 @@ def _names(rng: np.random.Generator, table: Table) -> Iterator[Case]:
         formula = pick(rng, ["y ~ .", f"y ~ `{name}`", f"y ~ `{name}`"])
         data = {"y": table["y"], name: table["x"]}
         shown = name
-        if name in ("1", "0", "-1", ".") or (name == "nan" and formula == "y ~ ."):  # backticks are no help with these
+        if name in ("1", "0", ".") or (
+            name in ("-1", "nan") and formula == "y ~ ."
+        ):  # backticks are no help with these
             shown = f"Q('{name}')"
         truth = right(table.problem(columns={shown: table["x"]}))
         holder = pick(rng, [dict, __import__("pandas").DataFrame])

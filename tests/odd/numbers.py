@@ -121,7 +121,7 @@ def _outcomes(rng: np.random.Generator, table: Table) -> Iterator[Case]:
     for name, v in {
         "constant": np.full(48, 2.0),
         "a line": 2 + 3 * table["x"],
-        "nearly a line": 2 + 3 * table["x"] + 1e-12 * table["v"],
+        "nearly a line": 2 + 3 * table["x"] + 1e-10 * table["v"],
     }.items():
         call = fits("v ~ x", table.dict(v=v), family="gaussian", **FEW)
         if name == "nearly a line":

@@ -39,8 +39,12 @@ class Told(NamedTuple):
 
 def run(cases: Sequence[Case], seconds: float = SECONDS) -> Iterator[Told]:
     """What has come of each case, in their order."""
-    with tempfile.TemporaryDirectory(prefix="odd-", ignore_cleanup_errors=True) as room:
-        yield from _run_in(Path(room), cases, seconds)
+    room = Path(tempfile.gettempdir(), f"odd-{os.getpid()}-{time.time_ns()}")
+    room.mkdir()
+    try:
+        yield from _run_in(room, cases, seconds)
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def _run_in(room: Path, cases: Sequence[Case], seconds: float) -> Iterator[Told]:
@@ -91,8 +95,9 @@ def _forked(room: Path, cases: Sequence[Case]) -> tuple[int, IO[bytes]]:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        for case in cases:
-            folder = Path(tempfile.mkdtemp(prefix="odd-", dir=room))
+        for number, case in enumerate(cases):
+            folder = room / f"{os.getpid()}-{number}"  # of digits: messages name it, and are searched for words
+            folder.mkdir()
             os.chdir(folder)
             try:
                 verdict = judged(case, folder)

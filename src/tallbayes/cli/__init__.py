@@ -47,7 +47,10 @@ class Commands(click.Group):
         except BrokenPipeError:  # of a reader such as head; click ends quietly
             raise
         except (ValueError, OSError) as error:
-            tell(f"error: {as_typed(str(error))}")
+            said = str(error)
+            if isinstance(error, OSError) and said.startswith("[Errno") and error.filename is None:
+                said = f"cannot write to the standard output: {error.strerror}"
+            tell(f"error: {as_typed(said)}")
             ctx.exit(BAD_DATA)
 
 

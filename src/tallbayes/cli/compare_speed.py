@@ -34,17 +34,19 @@ def compare_speed_command(fits: tuple[str, ...], by_parameter: bool, thin: int |
         name, equals, path = text.partition("=")
         if not equals or Path(text).exists():
             name, path = Path(text).stem, text
+        if not name or not path:
+            raise click.UsageError(f"{text!r} is no name and file; write a=fit.nc, or fit.nc alone")
         if name in paths:
             raise click.UsageError(f"two fits are called {name!r}; name them: a={paths[name]} b={path}")
         paths[name] = path
 
+    from tallbayes.models.priors import rounded
     from tallbayes.results.compare import compare, compare_parameters
     from tallbayes.results.file import load
-    from tallbayes.results.story import number
 
     loaded = {name: load(path) for name, path in paths.items()}
     table = compare_parameters(thin or 1, **loaded) if by_parameter else compare(**loaded)
-    click.echo(table.to_string(float_format=number))
+    click.echo(table.to_string(float_format=rounded))
 
 
 @click.command(

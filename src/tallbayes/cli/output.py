@@ -53,6 +53,8 @@ def refuse(
     from tallbayes.data.writing import check_writable
 
     given = {name: path for name, path in outputs.items() if path is not None}
+    for name in (name for name, path in {**given, **folders}.items() if str(path) == "-"):
+        raise click.UsageError(f"{name} '-' would be a file of that name, not the standard output; give it a name")
     for (name, path), (other, second) in combinations(given.items(), 2):
         if _same(path, second):
             raise click.UsageError(f"{name} and {other} are the same file, '{path}'; give each a name of its own")

@@ -53,6 +53,8 @@ def predict_command(
         raise click.UsageError("--keep-all keeps every column; give it or --keep, not both")
     if out is not None:
         check_table(out)
+    elif sys.stdout is None:
+        raise click.UsageError("the standard output is closed; say --out FILE")
     refuse(force, {"--out": out}, fit, data)
 
     from tallbayes.families.gaussian import Gaussian

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tallbayes.data.columns import clean
+from tallbayes.data.columns import clean, holds_dates, zone_of
 from tallbayes.data.nearly import remedy
 from tallbayes.data.tally import Where, row
 from tallbayes.data.texts import ENCODING, USUAL, Texts
@@ -16,6 +17,7 @@ class Cleaning(NamedTuple):
     texts: Texts = USUAL
     dates: tuple[str, ...] = ()
     text: frozenset[str] = frozenset()  # columns that stay text
+    zones: Mapping[str, str] = {}  # the time zone that columns of dates must have, "" for none
 
     def __call__(self, name: str, values: Any, where: Where = row) -> Any:
         """A column of that name, see `columns.clean`; messages name rows by `where`.
@@ -25,11 +27,24 @@ class Cleaning(NamedTuple):
         array([ 1., nan])
         """
         if name in self.dates:
+            self._check_zone(name, values)
             return clean(name, values, dates=True)
         values = self.texts.read(values, name not in self.text)
         _refuse_mixed(name, values, where)
         _refuse_bytes(name, values, where)
         return clean(name, values)
+
+    def _check_zone(self, name: str, values: Any) -> None:
+        zone, known = zone_of(values), self.zones.get(name)
+        if known is not None and zone != known and holds_dates(values):
+            raise ValueError(
+                f"column {name!r} has times {_in(zone)}, but they were {_in(known)} when the formula was learned; "
+                "hours and days differ: make them the same, with .dt.tz_convert or .dt.tz_localize for example"
+            )
+
+
+def _in(zone: str) -> str:
+    return f"in the time zone {zone}" if zone else "without a time zone"
 
 
 USUALLY = Cleaning()
@@ -47,9 +62,9 @@ def _refuse_mixed(name: str, values: Any, where: Where) -> None:
     if text.any() and values[~text].map(pd.api.types.is_number).all():
         first = int(text.argmax())
         value = values.iloc[first]
-        raise ValueError(
-            f"column {name!r} has mixed content: numbers, and the text {value!r} at {where(first)}; {remedy(value)}"
-        )
+        truth = values[~text].map(lambda one: isinstance(one, bool)).all()
+        kind, do = ("True and False", "make it all of one kind") if truth else ("numbers", remedy(value))
+        raise ValueError(f"column {name!r} has mixed content: {kind}, and the text {value!r} at {where(first)}; {do}")
 
 
 def _refuse_bytes(name: str, values: Any, where: Where) -> None:

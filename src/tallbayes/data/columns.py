@@ -15,6 +15,8 @@ from tallbayes.data.summand import quoted
 
 Mask = NDArray[np.bool_]
 
+LARGEST = 2**63 - 1  # whole number
+
 
 def clean(name: str, values: Any, dates: bool = False) -> Any:
     """Turn a pandas or pyarrow column into numbers or text, or into dates if they are asked for.
@@ -26,7 +28,12 @@ def clean(name: str, values: Any, dates: bool = False) -> Any:
     >>> clean("x", pd.Series([True, False])), clean("g", pd.Series(["b", "a"])).categories.tolist()
     (array([1., 0.]), ['b', 'a'])
     """
-    return _dates(name, values) if dates else _numbers_or_text(name, values)
+    try:
+        return _dates(name, values) if dates else _numbers_or_text(name, values)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"column {name!r} has text that is not valid Unicode, such as {error.object[:40]!r}; correct that value"
+        ) from error
 
 
 def with_sorted_levels(values: Any) -> Any:
@@ -58,6 +65,42 @@ def is_text(values: Any) -> bool:
     return not isinstance(values, np.ndarray)
 
 
+def is_truth(values: Any) -> bool:
+    """Whether a pandas or pyarrow column, not cleaned yet, holds True and False.
+
+    >>> import pandas as pd
+    >>> is_truth(pd.Series([True, None], dtype=object)), is_truth(pd.Series([0, 1]))
+    (True, False)
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(values, pd.Series):
+        return bool(pa.types.is_boolean(values.type))
+    if values.dtype == object:
+        return bool(pd.api.types.infer_dtype(values, skipna=True) == "boolean")
+    return bool(values.dtype.kind == "b")
+
+
+def zone_of(values: Any) -> str:
+    """The time zone of a pandas or pyarrow column of times, not cleaned yet; nothing where there is none.
+
+    >>> import pandas as pd
+    >>> times = pd.Series(pd.to_datetime(["2026-11-18 12:00"]))
+    >>> zone_of(times), zone_of(times.dt.tz_localize("UTC")), zone_of(pd.Series([1.5]))
+    ('', 'UTC', '')
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(values, pd.Series):
+        return (values.type.tz or "") if pa.types.is_timestamp(values.type) else ""
+    if values.dtype == object:
+        return str(next((one.tzinfo for one in values if getattr(one, "tzinfo", None)), ""))
+    kind = getattr(values.dtype, "pyarrow_dtype", values.dtype)
+    return str(getattr(kind, "tz", None) or "")
+
+
 def gaps(values: Any) -> tuple[Mask | None, Mask | None]:
     """Which values of a column that was cleaned are missing, and which infinite; None if it is none of them.
 
@@ -85,14 +128,16 @@ def _numbers_or_text(name: str, values: Any) -> Any:
         kind = values.dtype.kind
         if isinstance(values.dtype, pd.CategoricalDtype):
             return _with_plain_levels(name, values.array)
-        if kind in "iu" and values.dtype != np.uint64 and not values.hasnans:
+        if kind in "iu" and not values.hasnans and (kind == "i" or not len(values) or values.max() <= LARGEST):
             return np.ascontiguousarray(values.to_numpy(dtype=np.int64))
         if kind in "biuf":
             return np.ascontiguousarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "c":
             raise ValueError(f"column {name!r} is complex; take its real part or its size first")
+        if pd.api.types.infer_dtype(values, skipna=True) == "decimal":
+            return np.array([_as_float(value) for value in values])
         try:
-            values = pa.table({name: values}).column(0)
+            values = pa.table({"column": values}).column(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"column {name!r} has mixed content; make it all numbers or all text ({error})") from error
         except OverflowError as error:
@@ -100,10 +145,10 @@ def _numbers_or_text(name: str, values: Any) -> Any:
 
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
-        return _with_plain_levels(name, values.to_pandas().array)
+        return _with_plain_levels(name, _categorical(values))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return values.cast(pa.large_string()).dictionary_encode().to_pandas().array
-    if types.is_integer(kind) and kind != pa.uint64() and values.null_count == 0:
+    if types.is_integer(kind) and values.null_count == 0 and (kind != pa.uint64() or _fits(values)):
         return values.cast(pa.int64()).to_numpy()
     if types.is_boolean(kind):
         return values.cast(pa.uint8()).cast(pa.float64()).to_numpy()
@@ -152,12 +197,46 @@ def _dates(name: str, values: Any) -> Any:
     if isinstance(values, pd.Series) and values.dtype.kind == "M" and not isinstance(values.dtype, pd.ArrowDtype):
         return values.dt.tz_localize(None).to_numpy()
     if isinstance(values, pd.Series):
-        values = pa.table({name: values}).column(0)
+        zones = sorted({str(getattr(value, "tzinfo", None)) for value in values if not pd.isna(value)})
+        if len(zones) > 1:
+            raise ValueError(
+                f"column {name!r} has times of several time zones ({zones[0]}, {zones[1]}); make them of one first, "
+                "with pandas.to_datetime(..., utc=True) for example"
+            )
+        values = pa.table({"column": values}).column(0)
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("ms"))
     if values.type.tz is None:
         return values.to_numpy()
     return values.to_pandas().dt.tz_localize(None).to_numpy()
+
+
+def _as_float(value: Any) -> float:
+    """A decimal number; those that are too large are infinite, and all that is none is missing."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _fits(values: Any) -> bool:
+    """Whether numbers without a sign are int64, too."""
+    import pyarrow.compute as pc
+
+    return len(values) == 0 or pc.max(values).as_py() <= LARGEST
+
+
+def _categorical(values: Any) -> Any:
+    """Arrow's dictionary as a Categorical; it may have a level twice, or none for missing values."""
+    import pyarrow as pa
+
+    every = values.unify_dictionaries().chunks if isinstance(values, pa.ChunkedArray) else [values]
+    levels = every[0].dictionary if every else pa.nulls(0)
+    if pa.types.is_floating(levels.type):  # 0 and -0 are one level
+        values = pa.array(values.cast(values.type.value_type).to_numpy() + 0.0, from_pandas=True).dictionary_encode()
+    elif levels.null_count or len(levels.unique()) < len(levels):
+        values = values.cast(values.type.value_type).dictionary_encode()
+    return values.to_pandas().array
 
 
 def _with_plain_levels(name: str, values: Any) -> Any:

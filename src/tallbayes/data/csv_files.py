@@ -191,6 +191,10 @@ def _first_line(file: File) -> str:
         line: str = header.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{file.name} is not a CSV file in UTF-8; {ENCODING}") from error
+    if line.count('"') % 2:
+        raise ValueError(
+            f"{file.name} has a quote in its first line that does not end there; names of columns take one line"
+        )
     if "\0" in line or line.startswith("PAR1"):
         raise ValueError(f"{file.name} is not a CSV file in UTF-8: its first line is not text")
     return line

@@ -20,6 +20,7 @@ import numpy as np
 from tallbayes.data.freddie_mac import load_loans
 from tallbayes.data.loans import LOAN_ROWS, simulate_loans, simulate_loans_in_pieces
 from tallbayes.data.options import check_whole
+from tallbayes.data.writing import make_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -161,7 +162,7 @@ def fetch_member(url: str, member: str, sha256: str, folder: Path | None = None)
     if kept.is_file() and pooch.file_hash(str(kept)) == sha256:
         return kept
     kept.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     by_hand = f"download it by hand and pass the path of {kept.name}"
     with TemporaryDirectory(dir=folder) as scratch:
         archive = Path(scratch) / "archive.zip"

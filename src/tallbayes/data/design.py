@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from tallbayes.data import expression, functions
 from tallbayes.data.limits import plain
 from tallbayes.data.quiet import without
+from tallbayes.data.syntax import READING
 from tallbayes.data.tally import Where, row
+from tallbayes.data.uses import bitwise, declared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,15 +57,19 @@ def materialise(
         transform_state=copy.deepcopy(transforms),  # formulaic writes into what it is given
         encoder_state={name: (Factor.Kind.CATEGORICAL, {"categories": c}) for name, c in categories.items()},
     )
-    materializer = spec.get_materializer(frame, context=functions.context())
+    materializer = spec.get_materializer(as_floats(frame, side), context=functions.context())
     try:
         # Of unseen levels, which are looked for below, and of levels without a row here.
-        with np.errstate(all="ignore"), without(DataMismatchWarning, "Constructing a Categorical with a dtype"):
+        with (
+            READING,
+            np.errstate(all="ignore"),
+            without(DataMismatchWarning, "Constructing a Categorical with a dtype"),
+        ):
             matrix = materializer.get_model_matrix(spec)
     except FormulaicError as error:
         raise ValueError(told(error, frame)) from error
     except (ValueError, TypeError, ArithmeticError) as error:  # of contrasts, and of splines
-        raise ValueError(f"cannot build the columns of the formula: {plain(error)}") from error
+        raise ValueError(f"cannot build the columns of the formula: {_of_contrasts(plain(error))}") from error
     spec = matrix.model_spec
     learned = {name: s["categories"] for name, (_, s) in spec.encoder_state.items() if "categories" in s}
     for name in [name for name in learned if name in materializer.factor_cache]:  # formulaic makes zeros of others
@@ -84,6 +90,22 @@ def materialise(
     return Design(names, array, spec.transform_state, learned, spec.structure)
 
 
+def as_floats(frame: pd.DataFrame, side: Iterable[Any]) -> pd.DataFrame:
+    """Whole numbers that one side of a formula computes with as floating-point ones.
+
+    Products of whole numbers would overflow without a word. What is a category stays what it is, and so does what '&',
+    '|' and '^' join.
+
+    >>> import pandas as pd
+    >>> from tallbayes.data.parsed import parse
+    >>> as_floats(pd.DataFrame({"q": [10**10], "g": [1]}), parse("y ~ I(q * q) + C(g)").right).dtypes.tolist()
+    [dtype('float64'), dtype('int64')]
+    """
+    kept = declared([side]) | bitwise(side)
+    whole = [name for name, kind in frame.dtypes.items() if kind.kind in "iu" and name not in kept]
+    return frame.astype(dict.fromkeys(whole, float)) if whole else frame
+
+
 def told(error: Exception, frame: pd.DataFrame) -> str:
     """What formulaic could not compute, and the column that may be why."""
     said = plain(error)
@@ -93,7 +115,19 @@ def told(error: Exception, frame: pd.DataFrame) -> str:
     columns = [] if frame.empty else expression.check(factor).columns
     if text := [name for name in columns if name in frame and frame[name].dtype == "category"]:
         return f"cannot compute {factor!r} of the formula: column {text[0]!r} is text, and this needs numbers"
+    if re.search(r"unsupported operand|ufunc", reason):
+        reason = (
+            "it does not work on such columns; '&', '|' and '~' join comparisons, as in (x > 1) & (z == 1)"
+            if re.search("[&|~^]", factor)
+            else "it does not work on such values"
+        )
     return f"cannot compute {factor!r} of the formula: {reason}"
+
+
+def _of_contrasts(said: str) -> str:
+    """What pandas says of a matrix of contrasts that does not fit, in words."""
+    found = re.fullmatch(r"Shape of passed values is \((\d+), .*imply \((\d+), .*", said)
+    return said if found is None else f"the contrasts have {found[1]} rows, but there are {found[2]} levels"
 
 
 def one_column(what: str, text: str, side: Any, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:

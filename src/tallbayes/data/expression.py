@@ -17,10 +17,12 @@ from typing import Any, NamedTuple, NoReturn
 
 from tallbayes.data import limits
 from tallbayes.data.functions import (
+    BEYOND,
     CALLABLE,
     CODED,
     CONTRASTS,
     DATES,
+    FLAGS,
     LISTED,
     NUMBERS,
     NUMPY,
@@ -43,6 +45,7 @@ _INSTEAD = (
 )
 _COLUMN = object()  # what an expression gives if that depends on the data
 _COLLECTION = object()  # or if it is a list
+_TEXTS = object()  # or if it is a column of texts
 
 
 class Used(NamedTuple):
@@ -79,7 +82,8 @@ def check(expression: str) -> Used:
     """
     node, quoted = tree(expression)
     checked = _Check(quoted)
-    checked.value(node)
+    if checked.value(node) is _TEXTS:
+        raise ValueError(f"the term {expression} of the formula is text; for categories, write C({expression})")
     columns = dict.fromkeys([*checked.columns, *checked.dates])
     only = tuple(name for name in columns if name not in checked.columns)
     return Used(tuple(columns), tuple(dict.fromkeys(checked.functions)), only)
@@ -114,6 +118,32 @@ def refuse_code(formula: str) -> None:
     for token in sanitize_tokens(every):
         if token.kind is not None and token.kind.value == "python":
             check(token.token)
+
+
+def _texts_in(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node))
+
+
+def _literal(node: ast.expr) -> Any:
+    """What a constant is, None if it is none."""
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _all_different(node: ast.expr) -> bool:
+    levels = _literal(node)
+    return isinstance(levels, list | tuple) and 0 < len(levels) == len({repr(one) for one in levels})
+
+
+def _is_matrix(node: ast.expr) -> bool:
+    """Whether it is a list of lists of numbers, all of one length, or a dict of such lists."""
+    rows = _literal(node)
+    rows = list(rows.values()) if isinstance(rows, dict) else rows
+    if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) and row for row in rows):
+        return False
+    return len({len(row) for row in rows}) == 1 and all(type(one) in (int, float) for row in rows for one in row)
 
 
 class _Check:
@@ -177,7 +207,7 @@ class _Check:
     def computed(self, node: ast.expr, op: ast.AST, operands: list[ast.expr]) -> Any:
         """Arithmetic; what is constant is computed here, in bounds, before Python does it."""
         given = self.all(operands)
-        if any(one is _COLLECTION or one is None or isinstance(one, str) for one in given):
+        if any(one in (_COLLECTION, _TEXTS, None) or isinstance(one, str) for one in given):
             self.refuse(f"has {self.shown(node)!r}, but arithmetic is for numbers and columns")
         if any(one is _COLUMN for one in given):
             return _COLUMN
@@ -217,22 +247,29 @@ class _Check:
                 self.contrasts(argument)
             else:
                 self.option(name, option, argument)
+        if name == "hashed" and "levels" not in [*names[: len(others)], *given]:
+            self.refuse(f"has {self.shown(node)!r}, but hashed needs the number of levels, as in hashed(c, levels=50)")
+        if name in CODED and found == [_TEXTS]:
+            return _COLUMN
         return found[0] if found and name in PLAIN | WITH_MEMORY else _COLUMN
 
     def of_numpy(self, node: ast.Call, name: str) -> Any:
         """A function of NumPy, which makes numbers of Python's numbers, and nothing else."""
+        texts = False
         for place, argument in enumerate(node.args):
             if name.endswith("round") and place == 1:
                 self.option(name, "decimals", argument)
                 continue
             given = self.value(argument)
-            strange = isinstance(given, str) and not name.endswith("where")
+            text = isinstance(given, str) or given is _TEXTS
+            strange = text and (place == 0 or not name.endswith("where"))
             strange |= given is None and not name.endswith("clip")
             if strange or given is _COLLECTION:
                 self.refuse(f"has {self.shown(node)!r}, but {name} is for numbers and columns")
+            texts |= text
         for keyword in node.keywords:
             self.option(name, str(keyword.arg), keyword.value)
-        return _COLUMN
+        return _TEXTS if texts else _COLUMN
 
     def option(self, function: str, name: str, node: ast.expr) -> None:
         """An argument that says how a function works: a constant, and none that is too large."""
@@ -240,12 +277,23 @@ class _Check:
         given = self.value(node)
         if len(self.columns) + len(self.dates) + len(self.functions) > before:
             self.refuse(f"has {name}={self.shown(node)} in {function}(...), which must be a constant")
-        most = limits.OPTIONS.get(function, {}).get(name)
-        if most is not None and given is not None:
-            if type(given) is not int:
-                self.refuse(f"has {name}={self.shown(node)} in {function}(...), which must be a whole number")
-            if abs(given) > most:
-                self.refuse(f"has {name}={self.shown(node)} in {function}(...); it can be {most:,}")
+        bounds = limits.OPTIONS.get(function, {}).get(name)
+        must = ""
+        if bounds is not None and given is not None:
+            if type(given) is not int or not bounds[0] <= given <= bounds[1]:
+                must = f"a whole number from {bounds[0]} to {bounds[1]:,}"
+        elif name in FLAGS and not isinstance(given, bool):
+            must = "True or False"
+        elif name == "extrapolation" and given not in BEYOND:
+            must = f"one of {', '.join(BEYOND)}, in quotes"
+        elif function == "C" and name == "levels" and not _all_different(node):
+            must = "a list of different levels, as in ['a', 'b']"
+        elif name in ("knots", "lower_bound", "upper_bound", "center", "rescale") and _texts_in(node):
+            must = "numbers"
+        elif function == "contr.custom" and name == "contrasts" and not _is_matrix(node):
+            must = "a list of rows of numbers, a row for each level, as in [[0, 0], [1, 0], [0, 1]]"
+        if must:
+            self.refuse(f"has {name}={self.shown(node)} in {function}(...), which must be {must}")
 
     def contrasts(self, node: ast.expr) -> None:
         """Where contrasts are expected, an argument may be one of them, with or without arguments of its own."""

@@ -22,10 +22,11 @@ from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.design import materialise, one_column, refuse_unseen, require_finite
 from tallbayes.data.frames import check, read
 from tallbayes.data.kinds import Levels
-from tallbayes.data.nearly import declared, first_odd, remedy
+from tallbayes.data.nearly import first_odd, remedy
 from tallbayes.data.parsed import Parsed, parse
 from tallbayes.data.tally import Where, row
 from tallbayes.data.texts import USUAL, Texts
+from tallbayes.data.uses import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Formula:
     offset_transforms: dict[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # columns that the terms give besides `coefficients`
     texts: Texts = USUAL  # how the data wrote numbers and missing values; new rows are read in the same way
+    flags: tuple[str, ...] = ()  # columns that held True and False
+    zones: dict[str, str] = field(default_factory=dict)  # time zones of columns of dates, "" for none
 
     @property
     def text(self) -> str:
@@ -81,6 +84,11 @@ class Formula:
         """How columns of new rows become numbers, text or dates."""
         named = {*self.levels, *([self.group] if self.group else []), *declared([self.parsed.right])}
         return Cleaning(self.texts, self.parsed.dates, frozenset(named))
+
+    @property
+    def clean_raw(self) -> Cleaning:
+        """The same for rows as they come from outside, whose times may be in another time zone, which is refused."""
+        return self.clean._replace(zones=self.zones)
 
     @staticmethod
     def parse(text: str) -> Parsed:
@@ -148,14 +156,30 @@ class Formula:
         for name, column in frame.items():
             if str(name) in self.levels:
                 known, ordered = self.levels[str(name)]
+                if column.dtype != "category" and isinstance(known[0], str):
+                    raise ValueError(
+                        f"column {name!r} holds no text, but did when the formula was learned, such as {known[0]!r}; "
+                        "make it text first"
+                    )
                 refuse_unseen(f"column {name!r}", column, known, where)
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
+            elif column.dtype == "category" and str(name) in self.flags:
+                raise ValueError(
+                    f"column {name!r} is text, such as {column.iloc[0]!r} at {where(0)}, but held True and False when "
+                    "the formula was learned; make it True and False first"
+                )
             elif column.dtype == "category":
                 odd = first_odd(column.array, where) if column.cat.categories.inferred_type == "string" else None
                 told = "" if odd is None else f": it is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
                 if odd is None and self.texts.decimal != ".":
                     told = f", which had decimal={self.texts.decimal!r}; make it numbers first"
                 raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned{told}")
+            elif str(name) in self.flags and not (usual := column.isin((0, 1))).all():
+                first = int(usual.argmin())
+                raise ValueError(
+                    f"column {name!r} held True and False when the formula was learned, but is {column.iloc[first]:g} "
+                    f"at {where(first)}"
+                )
         refuse = partial(refuse_unseen, where=where)
         design = materialise(self.parsed.right, frame, self.transforms, self.categories, refuse)
         kept = [place for place, name in enumerate(design.names) if name not in self.left_out]

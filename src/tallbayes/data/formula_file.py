@@ -26,6 +26,7 @@ INTERCEPT = "Intercept"
 
 _LATER: dict[str, Any] = {  # what formulas lack that were saved before there was such a thing
     "group_levels": [], "event": None, "offset_transforms": {"dict": []}, "left_out": [], "texts": USUAL,
+    "flags": [], "zones": {},
 }  # fmt: skip
 
 
@@ -57,6 +58,8 @@ def from_json(text: str) -> dict[str, Any]:
             "offset_transforms": _is(_unpack(saved["offset_transforms"]), dict),
             "left_out": _names(saved["left_out"]),
             "texts": Texts.of(*saved["texts"]),
+            "flags": _names(saved["flags"]),
+            "zones": {_is(name, str): _is(zone, str) for name, zone in _is(saved["zones"], dict).items()},
         }
     except KeyError as error:
         raise ValueError(f"the saved formula lacks {error}") from error
@@ -77,13 +80,16 @@ def _check(
     offset_transforms: dict[str, Any],
     left_out: tuple[str, ...],
     texts: Texts,
+    flags: tuple[str, ...],
+    zones: dict[str, str],
 ) -> None:
     """Raise ValueError if the parts do not fit each other."""
     every = (*coefficients, *left_out)
     if not coefficients or len(set(every)) < len(every):
         raise ValueError(f"the coefficients {every} of the saved formula are none, or the same twice")
-    if strange := [name for name in levels if name not in parsed.predictors]:
-        raise ValueError(f"the saved formula {parsed.text!r} has levels of {strange[0]!r}, which is not in it")
+    for what, told in (("levels of", [*levels]), ("a flag", [*flags]), ("a time zone of", [*zones])):
+        if strange := [name for name in told if name not in parsed.columns]:
+            raise ValueError(f"the saved formula {parsed.text!r} has {what} {strange[0]!r}, which is not in it")
     if (parsed.group is None) != (len(group_levels) == 0):
         raise ValueError(f"the saved formula {parsed.text!r} has a group term without groups, or groups without one")
     factors = {factor.expr: factor for term in parsed.right for factor in term.factors}

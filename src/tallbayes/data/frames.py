@@ -40,6 +40,11 @@ def names_and_dates(data: Any) -> Known:
     names = source.names
     if not names:
         return Known(data, names, set())
+    if source.others:
+        raise ValueError(
+            f"not all files have the same columns, so that '.' is not clear: {source.others[0]!r} is not in the first "
+            "of them; name the columns of the formula one by one"
+        )
     if source.elsewhere is not None:
         return Known(data, names, set(source.elsewhere.dates()))
     columns = source.load(names) if source.held else next(source.pieces(names)).columns

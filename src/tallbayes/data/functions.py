@@ -41,6 +41,8 @@ PLAIN = {
     "hashed": Arguments(3, ("levels", "contrasts", "spans_intercept")),
     "I": Arguments(1),
 }
+FLAGS = ("backward", "include_intercept", "raw", "reverse", "spans_intercept")  # options that are True or False
+BEYOND = ("raise", "clip", "na", "zero", "extend")  # what splines can do with values beyond their bounds
 CODED = {"C": 1, "hashed": 2}  # functions that take contrasts, and at which position
 CONTRASTS = {
     "contr.custom": Arguments(2, ("contrasts", "names")),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.kinds import exact
 from tallbayes.data.limits import tokens as tokens_of
 from tallbayes.data.summand import cut_out, operator
 
@@ -91,7 +92,7 @@ def match_levels(name: str, column: pd.Series[Any], known: Sequence[Any]) -> NDA
     if column.dtype == "category":
         codes, levels = column.cat.codes.to_numpy(), column.cat.categories.tolist()
     else:
-        codes, uniques = pd.factorize(column.to_numpy())
+        codes, uniques = pd.factorize(exact(name, column.to_numpy()))
         levels = uniques.tolist()
     is_text, was_text = isinstance(levels[0], str), isinstance(known[0], str)
     if is_text != was_text:

@@ -12,6 +12,7 @@ from tallbayes.data.nearly import Odd, first_odd, nearly, refusal, remedy, shown
 from tallbayes.data.tally import Where
 
 AT_ONCE = 1 << 16  # values that are worth joining with those seen before
+EXACT = 2.0**53  # from where on neighbours of whole numbers are missing among floating-point numbers
 MAX_LEVELS = 1_000  # of a text column; more of them are a number stored as text, or a group
 
 WORDS = {"f": "numbers", "i": "numbers", "M": "dates"}
@@ -29,6 +30,22 @@ class Kind(NamedTuple):
 
     levels: Levels | None
     whole: bool
+
+
+def exact(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """The different values of a column that names things; refused where floating point may have merged some.
+
+    >>> exact("bank", np.array([2.0**53, 2.0**53 + 2]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: column 'bank' names levels by numbers such as 9007199254740992, which ...
+    """
+    if values.dtype.kind == "f" and values.size and float(np.abs(values).max()) >= EXACT:
+        first = values[np.abs(values) >= EXACT][0]
+        raise ValueError(
+            f"column {name!r} names levels by numbers such as {first:.0f}, which floating point cannot tell from their "
+            "neighbours; make it text, or whole numbers below 2^63 without gaps"
+        )
+    return values
 
 
 class Distinct:
@@ -184,11 +201,14 @@ class Column:
         self.name, self.distinct, self.text, self.hint = name, distinct, Text(name), hint
         self.odd: Odd | None = None  # the first text that is no number, if it is watched
         self._looked = False  # for one
+        self.truth = True  # all pieces held True and False
+        self.zone: str | None = None  # of times
         self._word, self._since = "", ""  # what it holds, and the first row that tells
         self._whole = True
 
-    def add(self, values: Any, kept: NDArray[np.bool_] | None, where: Where) -> None:
-        """See the values of a piece, or of those of its rows that are kept."""
+    def add(self, values: Any, kept: NDArray[np.bool_] | None, where: Where, truth: bool = False) -> None:
+        """See the values of a piece, or of those of its rows that are kept; `truth`: they were True and False."""
+        self.truth &= truth
         if not is_text(values):
             self._whole &= values.dtype.kind == "i"
         if kept is not None:
@@ -209,6 +229,15 @@ class Column:
         elif self.distinct is not None:
             self.distinct.add(values)
 
+    def in_zone(self, zone: str | None) -> None:
+        """See the time zone of a piece."""
+        if None not in (zone, self.zone) and zone != self.zone:
+            raise ValueError(
+                f"column {self.name!r} has times of several time zones ({self.zone or 'none'}, {zone or 'none'}); make "
+                "them of one first"
+            )
+        self.zone = self.zone if zone is None else zone
+
     def _must_be(self, word: str, since: str) -> None:
         if self._word and word != self._word:
             self.refuse_nearly()
@@ -224,6 +253,8 @@ class Column:
     def then(self, later: Column) -> None:
         """See what was seen in later rows."""
         self._whole &= later._whole
+        self.truth &= later.truth
+        self.in_zone(later.zone)
         self.odd, self._looked = self.odd or later.odd, self._looked or later._looked
         if later._word:
             self._must_be(later._word, later._since)

@@ -17,16 +17,16 @@ from tallbayes.data import functions, group_term, limits
 from tallbayes.data import outcome as outcomes
 from tallbayes.data.ahead import ahead
 from tallbayes.data.cleaning import Cleaning
-from tallbayes.data.columns import is_text
+from tallbayes.data.columns import is_text, is_truth, zone_of
 from tallbayes.data.design import Design, materialise, one_column
 from tallbayes.data.formula import Formula
-from tallbayes.data.kinds import MAX_LEVELS, Column, Distinct, Kind, Levels
+from tallbayes.data.kinds import MAX_LEVELS, Column, Distinct, Kind, Levels, exact
 from tallbayes.data.learned import Learned
 from tallbayes.data.memory import Memory
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
-from tallbayes.data.nearly import declared, first_odd, remedy
-from tallbayes.data.parsed import Extra, Parsed
+from tallbayes.data.nearly import first_odd, remedy, writing
+from tallbayes.data.parsed import Extra, Parsed, refuse_outcome
 from tallbayes.data.parts import Parts
 from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
@@ -35,6 +35,7 @@ from tallbayes.data.sources import open_source
 from tallbayes.data.summand import quoted
 from tallbayes.data.tally import row
 from tallbayes.data.texts import USUAL, Texts
+from tallbayes.data.uses import compared, declared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +90,8 @@ class Learning:
         if not self.source.names:
             raise ValueError("the data has no columns")
         require(self.wanted, self.source.names)
+        for name, what in asked.numeric.items():
+            refuse_outcome([parsed.outcome_column or ""], [name], f"given as {what}")
         functions.refuse_shadowed(parsed.functions, self.wanted)
         self.coded = parsed.outcome_column if asked.binary and parsed.trials is None else None
         if asked.outcome is not None and self.coded is None:
@@ -152,6 +155,8 @@ class Learning:
         self.refuse_nearly()
         left_out = self.rows_left_out()
         kinds = {name: column.kind() for name, column in self.columns.items()}
+        for name, value in compared([self.parsed.left, self.parsed.right]):
+            _refuse_compared(name, value, kinds[name].levels)
         event = None
         if self.coded is not None:
             event = outcomes.event(self.coded, kinds[self.coded], self.distinct[self.coded], self.asked.outcome)
@@ -171,11 +176,14 @@ class Learning:
         }
         added, trials = others.get("offset", {}), others.get("number of trials", {})
         levels = {name: kind for name in parsed.predictors if (kind := kinds[name].levels) is not None}
-        _refuse_single(levels, right.names)
+        _refuse_single({name: values for name, (values, _) in levels.items()} | right.categories, right.names)
+        zones = {name: self.columns[name].zone or "" for name in self.clean.dates}
+        flags = tuple(name for name in parsed.predictors if self.columns[name].truth)
         formula = Formula(
-            parsed, right.names, levels, right.transforms, right.categories, group, event, added, texts=self.asked.texts
-        )
-        numbers = {name: self.distinct[name].values() for name in self.codes if kinds[name].levels is None}
+            parsed, right.names, levels, right.transforms, right.categories, group, event, added,
+            texts=self.asked.texts, flags=flags, zones=zones,
+        )  # fmt: skip
+        numbers = {name: exact(name, self.distinct[name].values()) for name in self.codes if kinds[name].levels is None}
         return Learned(formula, parts, right.structure, left, trials, self.codes, numbers, self.coded, left_out)
 
     def add(self, piece: Piece) -> None:
@@ -188,7 +196,9 @@ class Learning:
                 raise ValueError(f"{what} must be numbers: a column's name or one number per row{told}")
         kept = self.gaps.add(columns, piece.where)
         for name, column in self.columns.items():
-            column.add(columns[name], kept, piece.where)
+            column.add(columns[name], kept, piece.where, is_truth(piece.columns[name]))
+            if name in self.clean.dates:
+                column.in_zone(zone_of(piece.columns[name]))
         memories = [memory for memory in self.memories.values() if memory.factors]
         if self.gaps.troubled or not (memories or self.first is None):
             return
@@ -240,7 +250,7 @@ class Learning:
     def levels(self, name: str, kinds: Mapping[str, Kind]) -> list[Any]:
         """The different values of a column, as plain Python values."""
         levels = kinds[name].levels
-        return self.distinct[name].values().tolist() if levels is None else levels.values
+        return exact(name, self.distinct[name].values()).tolist() if levels is None else levels.values
 
     def left(self, example: pd.DataFrame, kinds: Mapping[str, Kind], transforms: dict[str, Any]) -> Design:
         """The left side, which must give one number for each row."""
@@ -249,21 +259,37 @@ class Learning:
         design = None if text else materialise(self.parsed.left, example, transforms, {})
         if design is None or design.categories:
             odd = self.columns[column].odd if column else None
-            told = "" if odd is None else f": it is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
-            raise ValueError(f"the outcome {name!r} is text; make it a number{told}")
+            told = "" if odd is None else f": it is {odd.value!r} at {odd.where}"
+            mark = f"; {remedy(odd.value)}" if odd is not None and writing(odd.value) != "text" else ""
+            raise ValueError(f"the outcome {name!r} is text; make it a number{told}{mark}")
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design
 
 
-def _refuse_single(levels: Mapping[str, Levels], coefficients: Sequence[str]) -> None:
-    """Raise ValueError if a column of one level has no coefficient: formulaic leaves it out without a word."""
-    for name, (values, _) in levels.items():
+def _refuse_single(levels: Mapping[str, Sequence[Any]], coefficients: Sequence[str]) -> None:
+    """Raise ValueError if a category of one level has no coefficient: formulaic leaves it out without a word."""
+    for name, values in levels.items():
         if len(values) == 1 and not any(f"{name}[" in coefficient for coefficient in coefficients):
             raise ValueError(
                 f"column {name!r} is {values[0]!r} in all rows, so that nothing can be learned of it; leave it out of "
                 "the formula"
             )
+
+
+def _refuse_compared(name: str, value: Any, levels: Levels | None) -> None:
+    """Raise ValueError if a column of numbers is compared with a text, or one of texts with a number."""
+    holds_text = levels is not None and isinstance(levels.values[0], str)
+    if isinstance(value, str) == holds_text:
+        return
+    if holds_text:
+        raise ValueError(
+            f"the formula compares column {name!r}, which holds text, with the number {value!r}; write '{value}'"
+        )
+    raise ValueError(
+        f"the formula compares column {name!r}, which holds numbers, with the text {value!r}; write a number without "
+        "quotes (where a file has 007, its column holds 7), or make the column text first"
+    )
 
 
 def _pieces(source: Source, wanted: Sequence[str], what: str) -> Iterator[Piece]:

@@ -20,16 +20,18 @@ COLUMNS = 10_000  # of a design
 ENTRIES = 1_000  # of a list
 WHOLE = 2**63 - 1  # the largest whole number; larger ones would not be numbers of NumPy
 LARGE = "a whole number beyond 2^63, which no column can hold (write it as 1e20)"
-OPTIONS = {  # the largest that an option may be, by function and name
-    "bs": {"df": 1_000, "degree": 20},
-    "cc": {"df": 1_000},
-    "cr": {"df": 1_000},
-    "cs": {"df": 1_000},
-    "hashed": {"levels": 1_000},
-    "np.round": {"decimals": 300},
-    "poly": {"degree": 100},
-    "round": {"decimals": 300},
-    "s": {"knots": 10_000, "max_bases": 1_000},
+OPTIONS = {  # the least and the largest that an option may be, by function and name
+    "bs": {"df": (1, 1_000), "degree": (0, 20)},
+    "cc": {"df": (1, 1_000)},
+    "cr": {"df": (1, 1_000)},
+    "cs": {"df": (1, 1_000)},
+    "hashed": {"levels": (1, 1_000)},
+    "np.round": {"decimals": (-300, 300)},
+    "poly": {"degree": (1, 100)},
+    "round": {"decimals": (-300, 300)},
+    "s": {"knots": (1, 10_000), "max_bases": (1, 1_000)},
+    "scale": {"ddof": (0, 1_000)},
+    "standardize": {"ddof": (0, 1_000)},
 }
 
 
@@ -58,13 +60,14 @@ def tokens(text: str) -> list[Any]:
 
 
 def _check_brackets(text: str, brackets: Sequence[str]) -> None:
-    opened = list[str]()
+    depth = 0
     for bracket in brackets:
-        if bracket in "([":
-            opened.append(bracket)
-        elif not opened or opened.pop() + bracket not in ("()", "[]"):
+        if bracket in "[]":
+            raise ValueError(f"the formula {shown(text)} has square brackets; write round ones around terms")
+        depth += 1 if bracket == "(" else -1
+        if depth < 0:
             raise ValueError(f"cannot understand the formula {shown(text)}: its brackets do not match")
-        if len(opened) > DEPTH:
+        if depth > DEPTH:
             raise ValueError(f"the formula {shown(text)} has more than {DEPTH} brackets inside each other")
 
 
@@ -89,10 +92,9 @@ def sides(text: str) -> Any:
     ValueError: the formula 'y ~ (a + b + c)**20' would be multiplied out to more than 20,000 products; write the ...
     """
     from formulaic import Formula
-    from formulaic.parser import DefaultFormulaParser
 
     try:
-        many = _products(DefaultFormulaParser().get_ast(text, context={})) > PRODUCTS
+        many = _products(tree(text)) > PRODUCTS
         found = None if many else Formula(text, _context={})
     except Exception as error:  # of its own kinds, and of others where it does not check what it is given
         raise ValueError(f"cannot understand the formula {shown(text)}: {plain(error)}") from error
@@ -102,6 +104,13 @@ def sides(text: str) -> Any:
             "interactions that you need, as in a + b + a:b"
         )
     return found
+
+
+def tree(text: str) -> Any:
+    """The operators of a formula and what they join, as formulaic has them."""
+    from formulaic.parser import DefaultFormulaParser
+
+    return DefaultFormulaParser().get_ast(text, context={})
 
 
 def refuse_terms(text: str, count: int) -> None:

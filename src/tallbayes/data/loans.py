@@ -32,6 +32,7 @@ BANK_EFFECTS = (  # mean 0, sd .49
     *(0.32, -0.42, 0.62, -0.04, -0.68, 0.12, -0.2, 0.6),
 )
 PIECE = 1_000_000  # rows
+MOST_ROWS = 10**12  # that anybody may ask for
 
 
 def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
@@ -51,7 +52,7 @@ def simulate_loans(rows: int = LOAN_ROWS, seed: int = 0) -> DataFrame:
     >>> bool(loans.fico[loans.foreclosed == 1].mean() < loans.fico.mean())
     True
     """
-    check_whole("rows", rows)
+    check_whole("rows", rows, 1, MOST_ROWS)
     check_whole("seed", seed, 0)
     return _simulate(rows, np.random.default_rng(seed))[0]
 
@@ -66,7 +67,7 @@ def simulate_loans_in_pieces(rows: int = LOAN_ROWS, seed: int = 0, piece: int = 
     >>> [len(loans) for loans in simulate_loans_in_pieces(rows=2_500, seed=1, piece=1_000)]
     [1000, 1000, 500]
     """
-    check_whole("rows", rows)
+    check_whole("rows", rows, 1, MOST_ROWS)
     check_whole("seed", seed, 0)
     check_whole("piece", piece)
     return _pieces(rows, seed, piece)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from tallbayes.data import expression as expressions
 from tallbayes.data import functions
-from tallbayes.data.design import told
-from tallbayes.data.kinds import Distinct
+from tallbayes.data.design import as_floats, told
+from tallbayes.data.kinds import Distinct, exact
 from tallbayes.data.sample import Rows, Sample
-from tallbayes.data.syntax import tree
+from tallbayes.data.syntax import READING, tree
 
 COMBINED = ("center", "scale", "standardize")
 SAMPLED = ("bs", "cc", "cr", "cs", "poly")
@@ -68,6 +68,11 @@ class Spread:
                 apart, share = own - mean, rows / (count + rows)
                 mean, around = mean + apart * share, around + apart**2 * count * share
             count, squares = count + rows, squares + around
+        if self.scale is True and count <= self.ddof:
+            raise ValueError(
+                f"the formula has ddof={self.ddof:g} of {count} rows, where nothing is left to tell how they vary; "
+                "make it less than the number of rows"
+            )
         spread = np.sqrt(squares / (count - self.ddof)) if self.scale is True else np.array(self.scale)
         center, scale = None if self.center is False else mean, None if self.scale is False else spread
         return {"ddof": self.ddof, "center": center, "scale": scale}
@@ -87,11 +92,12 @@ class Memory:
     """
 
     def __init__(self, side: Iterable[Any]) -> None:
+        self.side = list(side)
         self.factors: dict[str, Any] = {}
         self.values: dict[str, Distinct] = {}
         self.states: dict[str, dict[str, Any]] = {}
         self.sampled = False
-        for factor in (factor for term in side for factor in term.factors):
+        for factor in (factor for term in self.side for factor in term.factors):
             if factor.eval_method.value != "python":
                 continue
             used = expressions.check(factor.expr).functions
@@ -110,15 +116,17 @@ class Memory:
 
         frame = pd.DataFrame(rows.columns, copy=False)
         spec = ModelSpec([], na_action="ignore", output="pandas", transform_state=self.states)
-        materializer = spec.get_materializer(frame, context=functions.context() | _recorders())
+        context = functions.context() | _recorders()
+        numbers = spec.get_materializer(as_floats(frame, self.side), context=context)
+        categories = spec.get_materializer(frame, context=context)
         try:
-            with np.errstate(all="ignore"):
-                for factor in self.factors.values():
-                    materializer._evaluate_factor(factor, spec, set())
+            with READING, np.errstate(all="ignore"):
+                for name, factor in self.factors.items():
+                    (categories if name in self.values else numbers)._evaluate_factor(factor, spec, set())
         except FormulaicError as error:
             raise ValueError(told(error, frame)) from error
         for name, distinct in self.values.items():
-            found = materializer.factor_cache[name].values.__wrapped__
+            found = categories.factor_cache[name].values.__wrapped__
             if getattr(found, "dtype", None) != "category":  # whose levels are known
                 distinct.add(np.asarray(found))
             if distinct.more:
@@ -147,7 +155,7 @@ class Memory:
 
     def categories(self) -> dict[str, list[Any]]:
         """The values of C(...) terms."""
-        found = {name: distinct.values().tolist() for name, distinct in self.values.items()}
+        found = {name: exact(name, distinct.values()).tolist() for name, distinct in self.values.items()}
         for name, values in found.items():
             if len(values) > MOST:
                 _refuse_many(name)
@@ -179,7 +187,8 @@ def _calls(node: ast.AST, names: Iterable[str]) -> list[ast.Call]:
 
 def _alone(name: str, state: dict[str, Any]) -> bool:
     """Whether a function's mean and spread are all that its expression remembers."""
-    return "spread" in state and len(_calls(ast.parse(name), REMEMBER)) == 1
+    with READING:
+        return "spread" in state and len(_calls(ast.parse(name), REMEMBER)) == 1
 
 
 def _recorders() -> dict[str, Callable[..., Any]]:

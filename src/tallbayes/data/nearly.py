@@ -9,14 +9,13 @@ C(zip) or x == '17', is never refused, nor are groups, and levels whose order wa
 
 from __future__ import annotations
 
-import ast
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallbayes.data.syntax import tree
 from tallbayes.data.tally import Where
 from tallbayes.data.texts import number
 
@@ -29,7 +28,6 @@ MARKS = (
     "\u2014",
 )  # fmt: skip
 CURRENCIES = "$\u20ac\u00a3\u00a5\u20b9"
-CATEGORICAL = ("C", "hashed")  # functions whose argument is a category
 
 _DIGITS = "[+-]?[0-9]"
 WRITTEN = {  # like a number, by what is in the way
@@ -40,9 +38,14 @@ WRITTEN = {  # like a number, by what is in the way
     "spaces": re.compile(rf"^\s*{_DIGITS}{{1,3}}(?:[ '\u00a0\u202f\u2009][0-9]{{3}})+(?:[.,][0-9]*)?\s*$"),
 }
 DECORATED = re.compile(  # a number with something around it, such as a unit
-    r"^\W*[0-9][0-9_]*(?:[.,][0-9]+)?(?:e[+-]?[0-9]+)?\s?[^\W\d_]{0,4}\W*$|^[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?$",
+    r"^\W*[0-9][0-9_]*(?:[.,][0-9]+)?(?:[ed][+-]?[0-9]+)?\s?[^\W\d_]{0,4}\W*$|^[+-]?0x[0-9a-f.]+(?:p[+-]?[0-9]+)?$",
     re.IGNORECASE,
 )
+_DAY = r"(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([/.])[0-9]{1,2}\1[0-9]{2,4})"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_NAMED = rf"(?:[0-9]{{1,2}}[ -]{_MONTH}[ -][0-9]{{2,4}}|{_MONTH} [0-9]{{1,2}},? [0-9]{{4}}|{_MONTH}[ -][0-9]{{4}})"
+_TIME = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?\s?(?:[AP]M)?"
+DATED = re.compile(rf"^\s*(?:(?:{_DAY}|{_NAMED})(?:[T ]{_TIME}(?:Z|[+-][0-9:]{{2,6}})?)?|{_TIME})\s*$", re.IGNORECASE)
 _SIGNS = re.compile(rf"^\s*[+-]?\s*[{CURRENCIES}]|[{CURRENCIES}%]\s*$")
 
 
@@ -92,16 +95,27 @@ def writing(text: str) -> str:
 
     >>> [writing(text) for text in ("12", "12,5", "1,234", "1.234,5", "1 234", "12%", "N/A", "5 kg", "b7", "18-25")]
     ['number', 'decimal comma', 'thousands', 'points', 'spaces', 'sign', 'mark', 'decorated', 'text', 'text']
+    >>> writing("2020-12-24"), writing("24.12.2020 18:30"), writing("Dec 24, 2020"), writing("\u0661\u0662")
+    ('date', 'date', 'date', 'digits')
     """
     if text.strip().casefold() in MARKS:
         return "mark"
+    if not text.isascii() and (usual := _usual_digits(text)) != text:
+        return "digits" if writing(usual) not in ("mark", "decorated", "text") else "text"
     for kind in ("number", "thousands", "decimal comma", "points", "spaces"):
         if WRITTEN[kind].match(text):
             return kind
     for kind, bare in (("minus", text.replace(MINUS, "-")), ("sign", _SIGNS.sub("", text))):
         if bare != text and writing(bare) not in ("mark", "decorated", "text"):
             return kind
+    if DATED.match(text):
+        return "date"
     return "decorated" if DECORATED.match(text) else "text"
+
+
+def _usual_digits(text: str) -> str:
+    """A text with the digits 0 to 9 for those of other scripts."""
+    return "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in text)
 
 
 def nearly(levels: Sequence[Any]) -> bool:
@@ -132,6 +146,11 @@ marks a missing value, say na_values="?"
             f"first, with pandas.to_numeric for example{otherwise}"
         )
     like = sum(writing(level) not in ("mark", "text") for level in levels)  # those with a unit, too
+    if writing(odd.value) == "date":
+        return (
+            f"column {name!r} holds dates or times as text, such as {shown(odd.value)} at {odd.where}; "
+            f"{remedy(odd.value)}{otherwise}"
+        )
     return (
         f"column {name!r} is text, though {like:,} of its {len(levels):,} different values are written like numbers: "
         f"{shown(odd.value)} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
@@ -150,6 +169,10 @@ decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal
         kind = "decimal comma"
     if kind == "number":
         return "make its column numbers first, with pandas.to_numeric for example"
+    if kind == "date":
+        return "make its column dates first, with pandas.to_datetime for example, and use year(...) or hour(...) of it"
+    if kind == "digits":
+        return "write its digits as 0 to 9 first"
     if kind == "decimal comma":
         return "if its ',' is the decimal sign, say decimal=\",\""
     if kind == "thousands":
@@ -172,40 +195,3 @@ decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal
         return "make its column numbers first, without what stands around them; if they are names, write C(...)"
     said = f'"{value}"' if value.isprintable() and '"' not in value and len(value) < SHORT else shown(value)
     return f"if it marks a missing value, say na_values={said}"
-
-
-def declared(sides: Iterable[Iterable[Any]]) -> set[str]:
-    """Columns that are categories by what the sides of a formula say: all uses are in C(...), or beside a text.
-
-    >>> from tallbayes.data.parsed import parse
-    >>> parsed = parse("y ~ C(zip) + I(code == '17') + C(age) + age")
-    >>> sorted(declared([parsed.right]))
-    ['code', 'zip']
-    """
-    categories, others = set[str](), set[str]()
-    for factor in (factor for side in sides for term in side for factor in term.factors):
-        if factor.eval_method.value == "lookup":
-            others.add(str(factor.expr))
-        elif factor.eval_method.value == "python":
-            node, names = tree(factor.expr)
-            _sort(node, names, False, categories, others)
-    return categories - others
-
-
-def _sort(node: ast.AST, names: dict[str, str], category: bool, categories: set[str], others: set[str]) -> None:
-    """Put the columns of an expression where they belong."""
-    match node:
-        case ast.Name(id=name):
-            (categories if category else others).add(names.get(name, name))
-        case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))]):
-            (categories if category else others).add(name)
-        case ast.Call(func=ast.Name(id=function)):
-            for part in (*node.args, *node.keywords):
-                _sort(part, names, category or function in CATEGORICAL, categories, others)
-        case ast.Compare(left=left, comparators=[right]):
-            told = any(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in (left, right))
-            for part in (left, right):
-                _sort(part, names, category or told, categories, others)
-        case _:
-            for part in ast.iter_child_nodes(node):
-                _sort(part, names, category, categories, others)

@@ -8,6 +8,7 @@ All of them raise ValueError. Booleans and texts are no numbers, NumPy's numbers
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence, Sized
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 LONGEST = 60  # characters of a value in a message
-MOST_BITS = 128  # of a whole number that is written out
+MOST_BITS = 128  # of a whole number that is taken, or written out; a seed has as many
 
 
 def refuse(name: str, what: str, value: object) -> NoReturn:
@@ -33,19 +34,28 @@ def shown(value: object) -> str:
         value = value.item()
     if isinstance(value, str | bytes) and len(value) > LONGEST:
         return f"{value[:LONGEST]!r}..."
-    many = isinstance(value, Sized) and not isinstance(value, str | bytes | type) and len(value) > LONGEST
-    if many or (isinstance(value, int) and value.bit_length() > MOST_BITS):
-        return f"a value of type {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return f"a whole number beyond 2^{value.bit_length() - 1}"
     if isinstance(value, type):
         return f"the class {value.__name__} itself"
-    text = repr(value)
-    return text if len(text) <= LONGEST and "\n" not in text else f"a value of type {type(value).__name__}"
+    text = "" if _many(value) else repr(value)
+    return text if 0 < len(text) <= LONGEST and "\n" not in text else f"a value of type {type(value).__name__}"
+
+
+def _many(value: Any) -> bool:
+    """Whether a value has so many parts that writing them all out would take long."""
+    try:
+        return len(value) > LONGEST
+    except TypeError:  # sparse matrices have a length that is no number
+        return False
 
 
 def check_whole(
     name: str, value: object, least: int = 1, most: int | None = None, *, optional: bool = False, why: str = ""
 ) -> None:
     """Refuse what is no whole number, or out of bounds; `why` says why there is a largest value.
+
+    Without one it is 2^128, so that it can be computed with and written out.
 
     >>> check_whole("draws", 0)
     Traceback (most recent call last):
@@ -54,9 +64,12 @@ def check_whole(
     if value is None and optional:
         return
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if whole and least <= value and (most is None or value <= most):  # type: ignore[operator]
+    large = whole and int(value).bit_length() > MOST_BITS  # type: ignore[call-overload]
+    if whole and not large and least <= value and (most is None or value <= most):  # type: ignore[operator]
         return
     limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+    if most is None and large:
+        limits += f" and below 2^{MOST_BITS}"
     refuse(name, f"a whole number {limits}{why and f' ({why})'}", value)
 
 
@@ -158,7 +171,7 @@ def check_texts(name: str, value: object, what: str, *, optional: bool = False) 
 
 
 def check_path(name: str, value: object, what: str = "a path") -> str:
-    """The path as text; refuse what is none.
+    """The path as text, with the home folder for a '~'; refuse what is none.
 
     >>> check_path("checkpoint", 3)
     Traceback (most recent call last):
@@ -167,6 +180,16 @@ def check_path(name: str, value: object, what: str = "a path") -> str:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         refuse(name, what, value)
+    if "://" in path:
+        refuse(name, f"{what} on this machine", path)
+    path = os.path.expanduser(path)
+    try:
+        os.lstat(path)
+    except UnicodeEncodeError:
+        refuse(name, f"{what}, in letters that the system can write", path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError(f"{name} must be {what}, but {shown(path)} is longer than the system takes") from None
     return path
 
 

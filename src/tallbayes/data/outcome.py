@@ -62,7 +62,7 @@ def number(given: Any) -> float:
     if isinstance(given, str) and given.strip().casefold() in ("true", "false"):
         return float(given.strip().casefold() == "true")
     try:
-        return float(given)
+        return float("nan") if isinstance(given, bytes | bytearray) else float(given)
     except (TypeError, ValueError):
         return float("nan")  # which equals nothing
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tallbayes.data import counts, expression, group_term, limits, offset_term
+from tallbayes.data import counts, expression, group_term, limits, offset_term, slips
+from tallbayes.data.syntax import READING
 
 
 class Extra(NamedTuple):
@@ -40,6 +41,11 @@ class Parsed(NamedTuple):
 
 def parse(text: str) -> Parsed:
     """What `tallbayes.data.formula.Formula.parse` does."""
+    with READING:
+        return _parse(text)
+
+
+def _parse(text: str) -> Parsed:
     rest, group = group_term.cut(text)
     rest, offset = offset_term.cut(rest)
     rest, trials = counts.cut(rest)
@@ -50,11 +56,13 @@ def parse(text: str) -> Parsed:
     on_left, on_right = _used(left), _used(right)
     if not on_left.columns:
         raise ValueError(f"the formula {text!r} has no outcome; write it as 'outcome ~ predictors'")
+    slips.refuse(text, limits.tree(rest))
     if len(left) > 1:
         names = ", ".join(str(term) for term in left)
         raise ValueError(f"the formula {text!r} has several outcomes ({names}); write only one")
     if len(right) == 0:
         raise ValueError(f"the formula {text!r} has no predictors; an intercept alone is 'y ~ 1'")
+    slips.refuse_constant(right, (_used([term]).columns for term in right))
     if group in on_left.columns:
         raise ValueError(f"the outcome {group!r} is also the group of (1 | {group}); group by another column")
     parts, extras = [on_left, on_right], dict[str, Extra | None](offset=None, trials=None)
@@ -65,11 +73,27 @@ def parse(text: str) -> Parsed:
             alone = f"0 + {{{said}}}"
             expression.refuse_code(alone)  # once more, as formulaic sees it between braces
             extras[name] = Extra(said, used.columns, limits.sides(alone))
+    if extras["offset"] is not None:
+        refuse_outcome(on_left.columns, extras["offset"].columns, "in the offset")
+    refuse_outcome(on_left.columns, on_right.columns, "on the right side")
     every = expression.Used.joined([*parts, expression.Used((group,) if group else (), ())])
     outcome = str(left[0])
     return Parsed(
         text, outcome, every.columns, on_right.columns, every.functions, left, right, group, every.dates, **extras
     )
+
+
+def refuse_outcome(outcome: Sequence[str], others: Iterable[str], where: str) -> None:
+    """Raise ValueError if the column of the outcome is there again; what is computed of several columns may be.
+
+    >>> refuse_outcome(["late"], ["age", "late"], "on the right side")
+    Traceback (most recent call last):
+    ValueError: the outcome's column 'late' is also on the right side, where it would explain itself; leave it out there
+    """
+    if len(outcome) == 1 and outcome[0] in others:
+        raise ValueError(
+            f"the outcome's column {outcome[0]!r} is also {where}, where it would explain itself; leave it out there"
+        )
 
 
 def _used(side: Iterable[Any]) -> expression.Used:

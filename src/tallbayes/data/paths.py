@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-from tallbayes.data.formats import ENDINGS, File, kind_of, recognise
+from tallbayes.data.formats import COMPRESSED, ENDINGS, File, kind_of, recognise
 from tallbayes.data.texts import USUAL, Texts
 
 STANDARD_INPUT = "-"
@@ -44,6 +44,12 @@ def files_of(path: str, texts: Texts = USUAL) -> list[File]:
     return [file._replace(texts=texts) for file in files]
 
 
+def require_regular(path: str) -> None:
+    """Raise ValueError if a path is that of a pipe or a device, which may never end and cannot be read twice."""
+    if not os.path.isfile(path):
+        raise ValueError(f"{path!r} is no file but a pipe or a device; write what it gives to a file first")
+
+
 def _standard_input() -> File:
     """All that comes in, held in memory: it can be read once, and its readers want to read it again."""
     stream = getattr(sys.stdin, "buffer", None)
@@ -66,6 +72,7 @@ def _local(path: str) -> list[File]:
 
     if os.path.isdir(path):
         below = _data_files(path, _below(path))
+        _check_each([os.path.join(path, file) for file, _, _ in below])
         return [found(os.path.join(path, file), kind, keys) for file, kind, keys in below]
     paths = [path]
     if glob.has_magic(path) and not os.path.exists(path):
@@ -79,9 +86,22 @@ def _local(path: str) -> list[File]:
         if os.path.isdir(file):
             raise ValueError(_is_folder(file))
         if (kind := kind_of(file)) is None:
+            require_regular(file)
             raise ValueError(f"{file!r} is neither CSV nor Parquet nor Arrow: its name must end in {_endings()}")
         files.append(found(file, kind))
+    _check_each(paths)
     return files
+
+
+def _check_each(paths: Sequence[str]) -> None:
+    """Raise ValueError if one is no file, or one is there twice, by way of a link or compressed: rows would be, too."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        require_regular(path)
+        plain, ending = os.path.splitext(os.path.realpath(path))
+        name = plain if ending in COMPRESSED else plain + ending
+        if (other := seen.setdefault(name, path)) != path:
+            raise ValueError(f"{other!r} and {path!r} hold the same rows; name those that are the data once")
 
 
 def _stamp(file: str) -> list[Any]:
@@ -191,6 +211,8 @@ def _file_system(path: str) -> tuple[Any, str]:
     try:
         with _in_words(path):
             system, place = url_to_fs(path)
+    except ValueError as error:
+        raise ValueError(f"cannot read {path!r}: {error}") from error
     except ImportError as error:
         install = f"; install it: pip install {needed}" if needed else ""
         raise ValueError(f"to read {path!r}, fsspec needs another package ({error}){install}") from error

@@ -5,12 +5,13 @@ Masked values are missing. Texts, dates and complex numbers are no numbers, what
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import refuse
+from tallbayes.data.options import refuse, shown
 
 Array = NDArray[np.float64]
 
@@ -22,12 +23,15 @@ def as_numbers(name: str, values: Any, what: str = "numbers, one for each row") 
     array([ 1., nan])
     >>> as_numbers("weights", ["1", "2"])
     Traceback (most recent call last):
-    ValueError: weights must be numbers, one for each row, not ['1', '2']
+    ValueError: weights must be numbers, one for each row, but '1' at row 0 is no number
     """
     found = as_array(name, values, what)
     if found.dtype.kind == "O":
-        if any(not isinstance(one, int | float | np.number | np.bool_ | None) for one in found.ravel()):
-            refuse(name, what, values)
+        for place, one in enumerate(found.ravel()):
+            if not isinstance(one, int | float | Decimal | np.number | np.bool_ | None):
+                raise ValueError(f"{name} must be {what}, but {shown(one)} at row {place} is no number")
+    elif found.dtype.kind in "USMmT" and found.size:
+        raise ValueError(f"{name} must be {what}, but {shown(found.ravel()[0])} at row 0 is no number")
     elif found.dtype.kind not in "biuf":
         refuse(name, what, values)
     try:
@@ -35,6 +39,29 @@ def as_numbers(name: str, values: Any, what: str = "numbers, one for each row") 
             return np.asarray(found, dtype=float)
     except (TypeError, ValueError, OverflowError):
         refuse(name, what, values)
+
+
+def require_order(name: str, values: Any, data: Any) -> None:
+    """Raise ValueError if the index of a pandas Series has the rows of a frame in another order.
+
+    >>> import pandas as pd
+    >>> data = pd.DataFrame({"y": [0, 1, 1]})
+    >>> require_order("weights", pd.Series([1, 2, 3]).iloc[::-1], data)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: weights is a Series that has the rows of the data in another order, by its index; ...
+    """
+    import pandas as pd
+
+    if not (isinstance(values, pd.Series) and isinstance(data, pd.DataFrame)):
+        return
+    index, own = data.index, values.index
+    if own.equals(index) or len(own) != len(index):
+        return
+    if own.is_unique and own.isin(index).all():
+        raise ValueError(
+            f"{name} is a Series that has the rows of the data in another order, by its index; give "
+            f"{name}.reindex(data.index) to have it follow the index, or {name}.to_numpy() to take it as it lies"
+        )
 
 
 def as_array(name: str, values: Any, what: str) -> NDArray[Any]:
@@ -55,6 +82,8 @@ def as_array(name: str, values: Any, what: str) -> NDArray[Any]:
     try:
         found = np.asarray(values)
     except (TypeError, ValueError):  # lists of unequal length, for example
+        refuse(name, what, values)
+    if found.ndim == 0 and not np.isscalar(values):  # such as sparse matrices, and sets
         refuse(name, what, values)
     if found.dtype.kind == "O" and (gaps := np.asarray(pd.isna(found))).any():
         found = found.copy()

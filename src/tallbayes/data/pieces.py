@@ -38,6 +38,7 @@ class Source(NamedTuple):
     pieces: Callable[[Sequence[str]], Iterator[Piece]]
     identity: Callable[[], list[list[Any]] | None] = lambda: None
     elsewhere: Any = None
+    others: Sequence[str] = ()  # columns that some files have and the first has not
 
 
 class Batch(NamedTuple):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tallbayes.data import pieces
 from tallbayes.data.pieces import Source
 from tallbayes.data.streams import stream
+
+LAZY = "the polars LazyFrame"
 
 
 def open_lazy_frame(frame: Any) -> Source:
@@ -20,10 +23,25 @@ def open_lazy_frame(frame: Any) -> Source:
     """
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
-        for part in _parts(frame.select(wanted)):
-            yield from part.to_arrow().to_batches()
+        with _running(LAZY):
+            for part in _parts(frame.select(wanted)):
+                yield from part.to_arrow().to_batches()
 
-    return stream("the polars LazyFrame", frame.collect_schema().names(), batches)
+    with _running(LAZY):
+        names = frame.collect_schema().names()
+    return stream(LAZY, names, batches)
+
+
+@contextmanager
+def _running(what: str) -> Iterator[None]:
+    """What goes wrong in a query is said in a line."""
+    from polars.exceptions import PolarsError
+
+    try:
+        yield
+    except (PolarsError, OSError) as error:
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ValueError(f"{what} cannot be run ({type(error).__name__}: {said}); try its .collect() first") from error
 
 
 def _parts(frame: Any) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 from tallbayes.data.names import listed, require
@@ -35,6 +36,10 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
             f"tb.scan takes a function that returns an iterator of frames, not {type(function).__name__}: "
             "the data are read several times, and the function is called each time"
         )
+    if needed := _arguments(function):
+        raise ValueError(
+            f"{WHAT} has the arguments {listed(needed)}, but is called without any; give tb.scan(lambda: f(...))"
+        )
     frames = _Frames(function)
     names = next((frame.names for frame in frames.start()), None)
     if names is None:
@@ -52,6 +57,16 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
             yield from as_arrow(frame.load(wanted), f"frame {number} of {WHAT}")
 
     return stream(WHAT, names, batches)
+
+
+def _arguments(function: Callable[..., Any]) -> list[str]:
+    """The arguments without which a function cannot be called."""
+    try:
+        known = signature(function).parameters.values()
+    except (ValueError, TypeError):  # some of those written in C do not tell
+        return []
+    optional = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [one.name for one in known if one.default is Parameter.empty and one.kind not in optional]
 
 
 class _Frames:

@@ -9,7 +9,7 @@ the other in the order of their names.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,9 +88,9 @@ def _open_frame(data: Any) -> Source:
 
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
-        if data.columns.nlevels > 1:
+        if hasattr(data.columns, "levels"):
             raise ValueError(
-                f"the columns of the data have names of several levels, such as {data.columns[0]!r}; join these first"
+                f"the columns of the data have names in levels, such as {data.columns[0]!r}; join these first"
             )
         names = [str(name) for name in data.columns]
         return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
@@ -114,11 +114,21 @@ def _open_frame(data: Any) -> Source:
 
     def load(wanted: Sequence[str]) -> dict[str, Any]:
         needed = frame.select(wanted)
-        table = (needed.collect() if isinstance(needed, nw.LazyFrame) else needed).to_arrow()
-        return dict(zip(wanted, table.columns, strict=True))
+        found = needed.collect() if isinstance(needed, nw.LazyFrame) else needed
+        return {name: _in_arrow(name, found) for name in wanted}
 
     source = _held(frame.collect_schema().names(), None, load)
     return source._replace(held=False) if isinstance(frame, nw.LazyFrame) else source._replace(rows=len(frame))
+
+
+def _in_arrow(name: str, frame: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return frame.select(name).to_arrow().column(0)
+    except pa.ArrowInvalid as error:
+        kind = frame.schema[name]
+        raise ValueError(f"column {name!r} is {kind}, which Arrow has not; make it Int64, Float64 or text") from error
 
 
 def _held(names: list[str], rows: int | None, load: Callable[[Sequence[str]], dict[str, Any]]) -> Source:
@@ -147,8 +157,16 @@ def _open_mapping(data: Mapping[Any, Any]) -> Source:
             raise ValueError(f"columns of unequal length: {shown}")
         return columns
 
-    lengths = {len(values) if isinstance(values, Sized) else None for values in data.values()}
+    lengths = {_length(values) for values in data.values()}
     return _held(list(data), lengths.pop() if len(lengths) == 1 else None, load)
+
+
+def _length(values: Any) -> int | None:
+    """How many rows a column has; None for what is none."""
+    try:
+        return len(values)
+    except TypeError:  # numbers have no length, nor have sparse matrices
+        return None
 
 
 def _values(name: str, given: Any) -> Any:
@@ -171,7 +189,10 @@ def _values(name: str, given: Any) -> Any:
         what = f"has {found.ndim} dimensions" if found.ndim else f"is {shown(given)}"
         raise ValueError(f"column {name!r} {what}; give a list or an array with one value for each row")
     if found.dtype.kind in "US" and not isinstance(given, np.ndarray):  # NumPy makes texts of numbers among texts
-        odd = next((one for one in given if not isinstance(one, str if found.dtype.kind == "U" else bytes)), None)
+        others = [one for one in given if not isinstance(one, str if found.dtype.kind == "U" else bytes)]
+        if others and pd.isna(others).all():
+            return pd.Series(list(given), dtype=object)
+        odd = next((one for one in others if not pd.isna(one)), None)
         if odd is not None:
             raise ValueError(
                 f"column {name!r} has mixed content, texts and {shown(odd)}; make it all numbers or all text"

@@ -97,7 +97,7 @@ def _value(text: str, name: str, said: str) -> Any:
         value = ast.literal_eval(said.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise ValueError(f"{name}={limits.shown(said.strip())} in {limits.shown(text)} must be a number") from None
-    most = limits.OPTIONS["s"].get(name)
-    if most is not None and isinstance(value, int | float) and value > most:
-        raise ValueError(f"{name}={limits.shown(said.strip())} in s(...) is too large; it can be {most:,}")
+    bounds = limits.OPTIONS["s"].get(name)
+    if bounds is not None and isinstance(value, int | float) and value > bounds[1]:
+        raise ValueError(f"{name}={limits.shown(said.strip())} in s(...) is too large; it can be {bounds[1]:,}")
     return value

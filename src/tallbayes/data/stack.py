@@ -116,7 +116,8 @@ def stack(parts: Sequence[Part], path: str, held: bool = False) -> Source:
         return None if any(part.stamp is None for part in parts) else [part.identity() for part in parts]
 
     rows = None if None in counts else sum(count or 0 for count in counts)
-    return Source(names, rows, held, load, pieces, identity)
+    others = [name for part in parts for name in part.contents.names if name not in names]
+    return Source(names, rows, held, load, pieces, identity, others=others)
 
 
 def with_keys(contents: Contents, values: Mapping[str, Any]) -> Contents:

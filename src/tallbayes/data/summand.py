@@ -52,6 +52,6 @@ def _refuse_unless_added(text: str, tokens: Sequence[Any], first: int, last: int
     ends = last + 1 == len(tokens) or operator(tokens[last + 1])[:1] in ("+", "-")
     if not (outside and right and joined and ends):
         raise ValueError(
-            f"the {what} {term} in {text!r} must be added as it is, as in 'y ~ x + {term}': "
+            f"the {what} {term} in the formula {text!r} must be added as it is, as in 'y ~ x + {term}': "
             "not subtracted, multiplied, in brackets or left of the '~'"
         )

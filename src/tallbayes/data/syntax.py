@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import ast
+import sys
 import unicodedata
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from keyword import iskeyword
+from threading import RLock
+from typing import Any
 
 from tallbayes.data import limits
+
+# Early versions of Python 3.11 and 3.12 count wrongly where several threads read expressions at once, and raise
+# SystemError for it (gh-106905). Who reads them there, by way of formulaic too, does it alone.
+SOUND = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
+READING: AbstractContextManager[Any] = nullcontext() if SOUND else RLock()
 
 
 def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
@@ -17,7 +26,8 @@ def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
     quoted: dict[str, str] = {}
     try:
         plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}").strip()
-        node = ast.parse(plain, mode="eval").body
+        with READING:
+            node = ast.parse(plain, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
         raise ValueError(f"cannot understand {limits.shown(expression)} in the formula: {why}") from error

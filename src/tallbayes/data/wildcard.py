@@ -32,7 +32,7 @@ def expand(text: str, data: Any, others: Iterable[str] = ()) -> tuple[str, Any]:
     for place in reversed(dots):  # from the right, so that places in the text stay as they are
         last = place
         left_out = set()
-        while _subtracted(tokens, last + 1) in written:
+        while _subtracted(tokens, last + 1) in names:
             left_out.add(tokens[last + 2].token)
             last += 2
         terms = [term for name, term in written.items() if name not in left_out]

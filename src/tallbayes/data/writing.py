@@ -44,12 +44,41 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def check_folder(path: str | os.PathLike[str]) -> None:
     """Raise OSError if no folder can be put at `path`; what a folder there holds is not looked at."""
     path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"cannot write the folder '{path}': it is a file; choose another name")
+    _refuse_file(path, path)
     _check_beside(path)
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder, and those above it, if they are not there yet; OSError says why that cannot be.
+
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     make_folder(f"{file.name}/rows")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    NotADirectoryError: cannot write '...': '...' is a file, and no folder; choose another name
+    """
+    path = Path(path)
+    for one in (path, *path.parents):
+        if one.exists():
+            _refuse_file(path, one)
+            break
+    try:
+        with full_disk(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise PermissionError(f"cannot make the folder '{path}' ({error.strerror}); choose another name") from error
+
+
+def _refuse_file(path: Path, folder: Path) -> None:
+    """Raise OSError if there is a file where the folder of a path, or one above it, should be."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        kind = "a link that leads nowhere" if folder.is_symlink() else "a file, and no folder"
+        raise NotADirectoryError(f"cannot write '{path}': '{folder}' is {kind}; choose another name")
+
+
 def _check_beside(path: Path) -> None:
+    _refuse_file(path, path.parent)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write '{path}': there is no folder '{path.parent}'; create it first")
     try:

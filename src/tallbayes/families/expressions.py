@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
+from tallbayes.data.syntax import READING
+
 LONGEST = 2_000  # characters of a text
 MOST_POWER = 64
 
@@ -442,7 +444,9 @@ def read(text: str, constants: Mapping[str, float] | None = None) -> Node:
             raise ValueError(f"a constant cannot be called {name!r}, which means something else already")
         known[name] = number(value)
     try:
-        return _read(ast.parse(text.strip(), mode="eval").body, known)
+        with READING:
+            parsed = ast.parse(text.strip(), mode="eval").body
+        return _read(parsed, known)
     except SyntaxError as error:
         raise ValueError(f"the expression {text!r} cannot be read: {error.msg}") from None
     except (OverflowError, RecursionError):

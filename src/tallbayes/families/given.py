@@ -7,9 +7,11 @@ on its size over an interval (y, low, high), and differences never stand for the
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,11 @@ class Given:
     third: Function | None = None
     bound: Function | None = None
     canonical = False
+
+    def __post_init__(self) -> None:
+        for function in vars(self).values():
+            if function is not None:
+                _refuse_unfit(function)
 
     @property
     def trust(self) -> str:
@@ -119,8 +126,35 @@ class Given:
         return first, second, third
 
 
+def _refuse_unfit(function: Function) -> None:
+    """Refuse what Numba does not take, and functions that raise errors, which would be lost in compiled code."""
+    name = getattr(function, "__name__", repr(function))
+    if not isinstance(_plain(function), FunctionType):
+        raise ValueError(f"the function {name!r} of the family is none that is written in Python; wrap it in one")
+    waiting, seen = [_plain(function)], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(one)):
+            where = "" if one is _plain(function) else f", which it calls as {one.__name__!r},"
+            raise ValueError(
+                f"the function {name!r} of the family{where} raises errors (by raise or assert), which are lost in "
+                "compiled code; give float('nan') where there is no value, and -inf where a row is impossible"
+            )
+        others = [one.__globals__.get(called) for called in one.__code__.co_names]
+        others += [cell.cell_contents for cell in one.__closure__ or ()]
+        waiting += [_plain(other) for other in others if hasattr(other, "py_func")]
+
+
+def _plain(function: Any) -> Any:
+    """A function as Python has it, where Numba has compiled it already."""
+    return getattr(function, "py_func", function)
+
+
 def _compiled(function: Function) -> Any:
-    return inside()(getattr(function, "py_func", function))
+    return inside()(_plain(function))
 
 
 def _nothing(y, eta):

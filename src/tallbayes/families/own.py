@@ -122,6 +122,11 @@ class Own(Usual):
         if eta is None:
             eta = y if self.location else np.linspace(-3.0, 3.0, 13)
         try_family(self.tag, y, eta, self.label)
+        if (bad := ~np.isfinite(self.mean(eta))).any():
+            raise ValueError(
+                f"the mean of the family {self.label!r} is no number where eta = {eta[int(bad.argmax())]:g}; it must "
+                "be one wherever the data may lead: use where(eta > 0, ..., ...), or another expression as mean="
+            )
 
 
 def evaluate(node: Node, eta: Array) -> Array:
@@ -152,7 +157,7 @@ def evaluate(node: Node, eta: Array) -> Array:
             return special.polygamma(int(kind[9:]), at(parts[0]))
         return functions[kind](at(parts[0]))
 
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return np.asarray(at(node) + np.zeros_like(eta), dtype=float)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import os
 import sys
 import types
@@ -97,6 +98,13 @@ TERMS = (chunk_value, chunk_derivatives, chunk_bounds, value, third, remainder)
 """
 
 
+def _digits(value: float) -> str:
+    """A number as code has it."""
+    if not math.isfinite(value):
+        raise ValueError("the family's expression, or a derivative of it, has numbers too large to compute with")
+    return repr(value)
+
+
 class Lines:
     """Assignments, one for each node, in the order in which they are needed."""
 
@@ -119,11 +127,11 @@ class Lines:
     def _value(self, node: Node, at: str) -> str:
         kind, parts = node.kind, node.parts
         if kind == "number":
-            return repr(parts[0])
+            return _digits(parts[0])
         if kind in ("y", "eta"):
             return "y" if kind == "y" else at
         if kind == "sum":
-            texts = [repr(parts[0])] if parts[0] else []
+            texts = [_digits(parts[0])] if parts[0] else []
             for term, coefficient in parts[1:]:
                 name = self.value(term, at)
                 texts.append(name if coefficient == 1.0 else f"{coefficient!r} * {name}")
@@ -197,7 +205,7 @@ class Lines:
         constant, *terms = node.parts
         if constant == 0.0 and len(terms) == 1 and terms[0][1] == -1.0:
             return self._new(f"intervals.negative({self.interval(terms[0][0], at)})", "i")
-        low, high, size = ([repr(part)] if constant else [] for part in (constant, constant, abs(constant)))
+        low, high, size = ([_digits(part)] if constant else [] for part in (constant, constant, abs(constant)))
         for term, coefficient in terms:
             name = self.interval(term, at)
             ends = (0, 1) if coefficient > 0 else (1, 0)

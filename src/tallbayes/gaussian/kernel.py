@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 DF = 5.0  # of proposals
+EXACT = 1e-16  # of the sum of squares: with less for errors, as of two rows on a line, the search begins here
+LOWEST = -1e100  # that a search computes with
 SETTLING = 50  # steps until factors of Student-t priors have forgotten where they began
 WHY = "sums of squares and products have all that the rows say about Gaussian outcomes"
 
@@ -97,10 +99,11 @@ class GaussianKernel(SumsKernel):
         from scipy.optimize import minimize_scalar  # here, since it takes long to import
 
         def height(log_sd: float) -> float:
-            return float(log_posterior(self._plain, self.model.sd_prior, np.array([log_sd]))[0])
+            return max(float(log_posterior(self._plain, self.model.sd_prior, np.array([log_sd]))[0]), LOWEST)
 
         sums = self._plain.sums
-        start = 0.5 * np.log(max(sums.residual / max(sums.weight, 1.0), np.finfo(float).tiny))
+        least = max(sums.residual, EXACT * float(sums.least @ (sums.curvature @ sums.least)), np.finfo(float).tiny)
+        start = 0.5 * np.log(least / max(sums.weight, 1.0))
         top = float(minimize_scalar(lambda at: -height(at), bracket=(start, start + 0.1)).x)
         step = 0.1 / max(1.0, sums.weight) ** 0.5
         bend = -(height(top + step) - 2 * height(top) + height(top - step)) / step**2
@@ -165,8 +168,10 @@ class GaussianKernel(SumsKernel):
 
 
 def log_posterior(here: Given, sd_prior: ScalePrior, log_sd: Array) -> Array:
-    """Log density of log sd, up to a constant, with coefficients integrated out."""
-    return here.log_likelihood(log_sd) + sd_prior.log_density(np.exp(log_sd)) + log_sd
+    """Log density of log sd, up to a constant, with coefficients integrated out; an sd beyond all numbers has none."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        found = here.log_likelihood(log_sd) + sd_prior.log_density(np.exp(log_sd)) + log_sd
+    return np.where(np.isnan(found), -np.inf, found)
 
 
 def given(model: GaussianModel, factor: Array) -> Given:

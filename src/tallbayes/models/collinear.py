@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import solve_triangular
+
+from tallbayes.data.names import listed
 
 Array = NDArray[np.float64]
 
@@ -33,16 +35,20 @@ def dependent(coefficients: Sequence[str], largest: Array, curvature: Array) -> 
     gram = curvature / np.outer(scale, scale)
     found: list[Dependent] = []
     kept: list[int] = []
+    factor = np.zeros_like(gram)  # of Cholesky, a row for each column that is kept
     for j in range(len(coefficients)):
         if largest[j] == 0:
             found.append(Dependent(j, ()))
             continue
-        if kept:
-            weights = cho_solve(cho_factor(gram[np.ix_(kept, kept)]), gram[kept, j])
-            if gram[j, j] - gram[j, kept] @ weights < COLLINEAR:
-                made_of = (i for i, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6)
-                found.append(Dependent(j, tuple(made_of)))
-                continue
+        before = factor[: len(kept), : len(kept)]
+        shared = solve_triangular(before, gram[kept, j], lower=True)
+        left = gram[j, j] - shared @ shared
+        if left < COLLINEAR:
+            weights = solve_triangular(before, shared, lower=True, trans="T")
+            made_of = (i for i, weight in zip(kept, weights, strict=True) if abs(weight) > 1e-6)
+            found.append(Dependent(j, tuple(made_of)))
+            continue
+        factor[len(kept), : len(kept)], factor[len(kept), len(kept)] = shared, np.sqrt(left)
         kept.append(j)
     return found
 
@@ -56,7 +62,7 @@ def refuse_collinear(coefficients: Sequence[str], largest: Array, curvature: Arr
             raise ValueError(
                 f'column {name!r} is zero in every row; drop it from the formula, or let collinear="drop" leave it out'
             )
-        used = ", ".join(repr(coefficients[i]) for i in made_of)
+        used = listed([coefficients[i] for i in made_of])
         raise ValueError(
             f"column {name!r} is a linear combination of {used}, or so nearly that rounding hides the difference; "
             'drop one of them from the formula, centre the column, or let collinear="drop" leave it out'
@@ -71,7 +77,7 @@ def said(coefficients: Sequence[str], found: Sequence[Dependent]) -> list[str]:
     """
     lines = []
     for column, made_of in found:
-        used = ", ".join(repr(coefficients[i]) for i in made_of)
+        used = listed([coefficients[i] for i in made_of])
         why = f"a linear combination of {used}" if made_of else "zero in every row"
         lines.append(f"{coefficients[column]!r} left out: it is {why}")
     return lines

@@ -17,7 +17,7 @@ from tallbayes.data.missing import CHOICES
 from tallbayes.data.options import check_choice, check_kind, check_texts
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
-from tallbayes.data.per_row import as_numbers
+from tallbayes.data.per_row import as_numbers, require_order
 from tallbayes.data.sources import opened
 from tallbayes.data.tally import row
 from tallbayes.data.texts import Texts
@@ -110,6 +110,8 @@ class GLM:
                 raise ValueError(f"outcome= says what counts as 1, for family 'bernoulli', not for {kind.name!r}")
             given = {"weights": weights, "offset": offset, "trials": trials, "exposure": exposure}
             columns = {what: name for what, name in given.items() if isinstance(name, str)}
+            for what, values in given.items():
+                require_order(what, values, data)
             arrays = {
                 what: numbers(what, values)
                 for what, values in given.items()
@@ -196,7 +198,7 @@ class GLM:
             if x.ndim != 2 or outcome.shape != x.shape[:1] or not x.size:
                 raise ValueError(f"X must be (rows, columns) and y (rows,), but they are {x.shape} and {outcome.shape}")
             names = tuple((f"x{j}" for j in range(x.shape[1])) if coefficients is None else coefficients)
-            if not len(names) == len(set(names)) == x.shape[1]:
+            if not len(names) == len(set(names)) == x.shape[1] or not all(map(str.strip, names)):
                 raise ValueError(f"X has {x.shape[1]} columns, so there must be as many different coefficient names")
             for name, values in (*zip(names, x.T, strict=True), ("y", outcome)):
                 if not (finite := np.isfinite(values)).all():

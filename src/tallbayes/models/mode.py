@@ -93,6 +93,11 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
     theta, before = model.start, model.rows.passes
     largest = model.moments.largest
     start = model.first.at_zero
+    if not (np.diag(start.curvature[0]) > 0).any():
+        raise ValueError(
+            f"the log-likelihood of the family {model.family.name!r} does not curve anywhere near zero, so it has no "
+            "maximum; see whether its expression is complete"
+        )
     if model.whole:
         refuse_collinear(model.coefficients, largest, start.curvature[0])
 

@@ -80,7 +80,11 @@ class StudentT:
 
 
 def rounded(value: float) -> str:
-    """A number with four digits, for people."""
+    """A number with as many digits as one wants to read.
+
+    >>> rounded(-1234.5), rounded(-0.01234567), rounded(16)
+    ('-1,234', '-0.01235', '16')
+    """
     return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 

@@ -147,6 +147,8 @@ class RowFunction:
             ) from error
 
     def _checked(self, found: Any, x: Array, arrays: Arrays, start: int, stop: int) -> Array:
+        if isinstance(found, np.ma.MaskedArray):
+            raise ValueError(f"{self.name} gives a masked array; it must give a number for each row")
         values = np.asarray(found)
         if values.shape != (stop - start,):
             raise ValueError(

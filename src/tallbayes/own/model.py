@@ -29,7 +29,7 @@ from tallbayes.own.parameters import JointPrior, Parameters
 from tallbayes.own.priors import ParameterPrior
 from tallbayes.own.setup import OwnSetup
 from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
-from tallbayes.own.trial import try_derivatives, try_values
+from tallbayes.own.trial import try_derivatives, try_prior, try_values
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 
@@ -142,6 +142,7 @@ class Model:
         """Refuse functions that do not give what they should, on some rows at the start."""
         x, some = self.parameters.start, self.rows.run(0, min(self.rows.size, TRIED))
         try_values(self.function, x, some)
+        try_prior(self.parameters)
         u = self.parameters.free(x)
         if not np.isfinite(self.log_posterior(u[None])[0]):
             raise ValueError(

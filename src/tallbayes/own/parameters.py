@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import keyword
 import math
+import unicodedata
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +23,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logit
 
-from tallbayes.data.options import check_function, refuse
+from tallbayes.data.options import check_function, refuse, shown
 from tallbayes.data.per_row import as_numbers
 from tallbayes.families.steady import exp, log
 from tallbayes.own.priors import ParameterPrior
 
 OURS = "tb.Normal, tb.StudentT, tb.HalfNormal, tb.HalfCauchy, tb.LogNormal or tb.Uniform"
+
+TAKEN = ("chain", "draw")  # axes of results
+MOST = 500  # parameters
 
 Array = NDArray[np.float64]
 JointPrior = Callable[[Any], float]
@@ -43,10 +47,13 @@ def check_names(what: str, names: Sequence[str], hint: str = "") -> None:
     """Refuse names that cannot be fields of a named tuple."""
     for name in names:
         plain = isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name)
-        if not plain or name.startswith("_"):
+        if not plain or name.startswith("_") or name in TAKEN:
             raise ValueError(
                 f"{what} {name!r} must be a plain name such as 'dose', which can be written after a dot{hint}"
+                f"{', and means nothing else in results, as chain and draw do' if name in TAKEN else ''}"
             )
+        if (usual := unicodedata.normalize("NFKC", name)) != name:
+            raise ValueError(f"{what} {name!r} is not what Python reads after a dot, which is {usual!r}; name it that")
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,8 @@ class Parameters:
             what = "a dict with a prior for each parameter, such as {'top': tb.Normal(0, 5)}"
             check_function("prior", prior, f"{what}, or a function of theta that gives the log density")
         for name in positive:
+            if ends[name][1] <= 0:
+                raise ValueError(f"{name!r} is in positive=, but its prior ends at {ends[name][1]:g}")
             ends[name] = max(0.0, ends[name][0]), ends[name][1]
         for name, value in values.items():
             low, high = ends[name]
@@ -155,6 +164,11 @@ class Parameters:
                 between = f"above {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
                 raise ValueError(f"the start of {name!r} must be {between}, not {value}")
         shapes = Shapes(names, tuple(value.shape for value in values.values()))
+        if shapes.width > MOST:
+            raise ValueError(
+                f"start= has {shapes.width:,} parameters in all; a tb.Model has at most {MOST}, since it needs the "
+                "curvature of all pairs. For effects of many groups, write a formula with (1 | group)"
+            )
         lows, highs = np.concatenate([np.repeat([ends[name]], values[name].size, axis=0) for name in names]).T
         flat = np.concatenate([value.ravel() for value in values.values()])
         return cls(shapes, flat, lows, highs, dict(prior) if isinstance(prior, Mapping) else prior)
@@ -238,9 +252,12 @@ def _described(prior: Any) -> str:
 
 def _one_number(prior: JointPrior, shapes: Shapes, x: Array) -> float:
     try:
-        found = np.asarray(prior(shapes.theta(x)), dtype=float)
+        given = np.asarray(prior(shapes.theta(x)))
     except Exception as error:
         raise ValueError(f"the prior failed where {shapes.told(x)}: {type(error).__name__}: {error}") from error
+    if given.dtype.kind not in "fiu":
+        raise ValueError(f"the prior must give one number or -inf, but gives {shown(given[()])} where {shapes.told(x)}")
+    found = given.astype(float)
     if found.shape != () or np.isnan(found) or found == np.inf:
         raise ValueError(f"the prior must give one number or -inf, but gives {found} where {shapes.told(x)}")
     return float(found)

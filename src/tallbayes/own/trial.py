@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.own.function import RowFunction
+from tallbayes.own.parameters import Parameters
 from tallbayes.rows.arrays import Arrays
 
 Array = NDArray[np.float64]
@@ -28,6 +29,17 @@ def try_values(function: RowFunction, x: Array, some: Arrays) -> None:
         _refuse_change(function, together, apart, some, f"when {half:,} and {rows - half:,} rows are given apart")
     again = function.values(x, some, 0, rows)
     _refuse_change(function, together, again, some, "when the same rows are given again")
+
+
+def try_prior(parameters: Parameters) -> None:
+    """Refuse a prior that changes from one call to another."""
+    at = parameters.free(parameters.start)
+    one, other = (float(parameters.log_prior(at)[0]) for _ in range(2))
+    if one != other:
+        raise ValueError(
+            f"the prior gives {one:.10g} at the start, but {other:.10g} when it is asked again; it must depend on "
+            "theta alone"
+        )
 
 
 def _refuse_change(function: RowFunction, one: Array, other: Array, some: Arrays, when: str) -> None:

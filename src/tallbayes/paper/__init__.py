@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from tallbayes.data.writing import check_writable, replacing
+from tallbayes.data.writing import check_writable, make_folder, replacing
 from tallbayes.paper import bank, hierarchical, loans, mars
 from tallbayes.paper.experiment import CutShort, Experiment, Finding, made_until
 from tallbayes.results import page
@@ -47,7 +47,7 @@ def reproduce(
     if unknown := [name for name in names if name not in EXPERIMENTS]:
         raise ValueError(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     check_writable(folder / "index.html")
     given, sections = _data(data), list[str]()
     for place, name in enumerate(names):

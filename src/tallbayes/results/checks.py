@@ -19,7 +19,8 @@ STATE: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 STATS: dict[str, tuple[type, ...]] = {  # what is told of every run
     "exact": (bool,), "method": (str,), "seconds": (dict,), "doubts": (list,), "pulled": (list,), "warnings": (list,),
-    "interrupted": (bool,),
+    "interrupted": (bool,), "rows": (int,), "rows_per_draw": (int, float), "acceptance": (dict,), "why": (str,),
+    "seed": (int, type(None)),
 }  # fmt: skip
 DRAWN = ("posterior", "sample_stats")
 

@@ -21,6 +21,7 @@ import numpy as np
 from tallbayes import families
 from tallbayes.data.formula import Formula
 from tallbayes.data.options import check_path
+from tallbayes.data.paths import require_regular
 from tallbayes.data.writing import check_writable, write_whole
 from tallbayes.engines.packed import DamagedError
 from tallbayes.results import checks, continuation
@@ -79,6 +80,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
         raise FileNotFoundError(f"no such file: {path!r}")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path!r} is a folder; give the name of a file that fit.save wrote")
+    require_regular(path)
     has_seal = _has_seal(path)
     saved = _attribute(path)
     if saved is None:

@@ -22,6 +22,7 @@ from tallbayes.data.progress import showing
 from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
+from tallbayes.models.priors import rounded
 from tallbayes.models.side_by_side import Parameters, batches
 from tallbayes.results.datasets import Given, dataset, sizes
 from tallbayes.results.predict import (
@@ -35,7 +36,7 @@ from tallbayes.results.predict import (
     names_of,
     predicted,
 )
-from tallbayes.results.story import enumerated, number, story
+from tallbayes.results.story import enumerated, story
 from tallbayes.rows.calibration import Calibration
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
@@ -451,7 +452,7 @@ class Fit:
 
     def _rounded(self) -> pd.DataFrame:
         """The summary as text."""
-        table = self.summary().iloc[: self._shown].map(number)
+        table = self.summary().iloc[: self._shown].map(rounded)
         if self.prior:
             table["prior"] = [self.prior.get(str(name), "") for name in table.index]
         return table

@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tallbayes.results import story
+from tallbayes.models.priors import rounded
 from tallbayes.results.figure import COLOURS
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def number(value: float) -> str:
     >>> number(-1234.5), number(-0.01234567), number(16)
     ('−1,234', '−0.01235', '16')
     """
-    return story.number(value).replace("-", "−")
+    return rounded(value).replace("-", "−")
 
 
 def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:

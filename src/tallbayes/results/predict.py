@@ -79,7 +79,7 @@ def predicted(
     parsed, rows = formula.parsed, 0
     added = () if parsed.offset is None else parsed.offset.columns
     group = () if parsed.group is None else (parsed.group,)
-    for new in new_rows(source, [*parsed.predictors, *added, *offsets.columns, *group], formula.clean, keep):
+    for new in new_rows(source, [*parsed.predictors, *added, *offsets.columns, *group], formula.clean_raw, keep):
         rows += new.size
         X = formula.apply(new.source, new.where)
         offset = offsets.of(new) + formula.offset(new.source, new.where)
@@ -152,6 +152,12 @@ def summarise(
             rows = order[start : start + step]
             expected = mean(predictors(rows))
             result[0, rows] = expected.mean(axis=1)
+            if np.isnan(result[0, rows]).any():
+                worst = int(rows[np.isnan(result[0, rows]).argmax()])
+                raise ValueError(
+                    f"the expected outcome of row {worst} is not a number for some draws; see where the mean= of the "
+                    "family is defined"
+                )
             expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
             result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
 

@@ -81,15 +81,6 @@ def _entry(title: str, sentences: list[str]) -> str:
     return f"{title:<{INDENT}}" + ("\n" + " " * INDENT).join(lines)
 
 
-def number(value: float) -> str:
-    """As many digits as one wants to read.
-
-    >>> number(-1234.5), number(-0.01234567), number(16)
-    ('-1,234', '-0.01235', '16')
-    """
-    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
 def enumerated(names: tuple[str, ...], most: int = 6) -> str:
     """The first of some names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -191,7 +191,7 @@ class MARSFit(Fit):
         if self.formula is None:
             raise ValueError("this fit has no formula, so it cannot predict rows by name; use fit.predict(array)")
         summary, formula = self._summary(asked), self.formula
-        for rows in new_rows(source, formula.parsed.predictors, formula.clean, keep):
+        for rows in new_rows(source, formula.parsed.predictors, formula.clean_raw, keep):
             yield Predicted(rows, summary(self._design(rows.source, rows.where)))
 
     def _summary(self, asked: Asked) -> Callable[[Array], Array]:
