@@ -22,6 +22,7 @@ from pathlib import Path
 
 import chaos
 import joblib
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,22 +246,31 @@ def test_joblib(backend):
     assert [name for name, fit in zip(names, found, strict=True) if not same(fit, alone(name))] == []
 
 
-def test_a_fork_while_another_thread_fits():
-    """The new process has none of the threads, and none of their locks."""
-    done = threading.Event()
+def _fitting():
+    tb.fit("y ~ x + C(g)", DATA, **FEW)
 
-    def fitting():
+
+def _compiling():
+    numba.njit(lambda x: np.sin(x) * x)(1.0)
+
+
+@pytest.mark.parametrize("busy", [_fitting, _compiling])
+def test_a_fork_while_another_thread_is_busy(busy):
+    """The new process has none of the threads, and none of their locks."""
+    done, expected = threading.Event(), alone("mh")
+
+    def working():
         while not done.is_set():
-            tb.fit("y ~ x + C(g)", DATA, **FEW)
+            busy()
 
     with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(fitting)
-        codes = []
+        job, codes = pool.submit(working), []
         for _ in range(5):
             time.sleep(0.02)
             process = os.fork()
             if process == 0:
-                os._exit(0 if same(work("mh"), alone("mh")) else 1)
+                _compiling()
+                os._exit(0 if same(work("mh"), expected) else 1)
             codes.append(chaos.ended(process, 60))
             if codes[-1] is None:
                 chaos.kill(process)

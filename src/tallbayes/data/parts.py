@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.columns import gaps, is_text
 from tallbayes.data.kinds import Kind
+from tallbayes.data.once import once
 from tallbayes.data.pieces import Piece
 from tallbayes.data.tally import Where, row
 
@@ -35,7 +35,7 @@ class Part:
             values = self._text[name].categories.to_numpy(float)[values]
         return values.astype(float, copy=False)
 
-    @cached_property
+    @once
     def frame(self) -> pd.DataFrame:
         """The columns as formulaic wants them."""
         import pandas as pd

@@ -7,15 +7,11 @@ what is silenced: threads of the user's may change the filters meanwhile.
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_ONE = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a process is not begun while another thread has changed the filters
-    os.register_at_fork(before=_ONE.acquire, after_in_parent=_ONE.release, after_in_child=_ONE.release)
+from tallbayes.data.alone import ALONE
 
 
 @contextmanager
@@ -25,7 +21,7 @@ def without(*unwanted: str | type[Warning]) -> Iterator[None]:
     >>> with without("it is late"):
     ...     warnings.warn("it is late and dark")
     """
-    with _ONE, warnings.catch_warnings():
+    with ALONE, warnings.catch_warnings():
         for one in unwanted:
             if isinstance(one, str):
                 warnings.filterwarnings("ignore", one)

@@ -8,15 +8,15 @@ import unicodedata
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from keyword import iskeyword
-from threading import RLock
 from typing import Any
 
 from tallbayes.data import limits
+from tallbayes.data.alone import ALONE
 
 # Early versions of Python 3.11 and 3.12 count wrongly where several threads read expressions at once, and raise
 # SystemError for it (gh-106905). Who reads them there, by way of formulaic too, does it alone.
 SOUND = sys.version_info >= (3, 12, 2) or (3, 11, 8) <= sys.version_info < (3, 12)
-READING: AbstractContextManager[Any] = nullcontext() if SOUND else RLock()
+READING: AbstractContextManager[Any] = nullcontext() if SOUND else ALONE
 
 
 def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Concatenate, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.data.progress import passing
 from tallbayes.engines.engine import Engine, Handle
 from tallbayes.rows.arrays import Arrays, vectors
@@ -93,7 +93,7 @@ class EngineRows(InParts):
         found = self.engine.ask("run", parts or self._parts[:1], (start, stop, self._columns))
         return _joined(found, self.strata, self.groups, found[0].block)
 
-    @cached_property
+    @once
     def _at_hand(self) -> MemoryRows:
         """All rows on the driver, if there is room for them."""
         if not fits(self.columns, self.size, self._room):

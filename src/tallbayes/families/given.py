@@ -10,7 +10,6 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +18,7 @@ from numba import njit
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
+from tallbayes.data.once import once
 from tallbayes.families.chunks import largest, sum_derivatives, sum_values
 from tallbayes.families.compiled import inside
 from tallbayes.families.expressed import by_row
@@ -51,7 +51,7 @@ class Given:
         """What is known of bounds on third derivatives."""
         return "none" if None in (self.first_two, self.third, self.bound) else "given"
 
-    @cached_property
+    @once
     def terms(self) -> NDArray[np.intp]:
         """What compiled loops ask for."""
         try:

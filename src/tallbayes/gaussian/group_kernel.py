@@ -10,13 +10,13 @@ All of it leaves the posterior as it is, and no row is touched.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from tallbayes.data.once import once
 from tallbayes.families.steady import log
 from tallbayes.gaussian.group_sums import GroupsGiven, Heights, Reduced
 from tallbayes.gaussian.kernel import DF, SumsKernel, factors
@@ -87,16 +87,16 @@ class GaussianGroupKernel(SumsKernel):
 
     model: GaussianGroups
 
-    @cached_property
+    @once
     def _plain(self) -> GroupsGiven:
         """With Student-t priors taken for Normal ones of the same scale."""
         return given(self.model, np.ones(self.model.prior.mean.size))
 
-    @cached_property
+    @once
     def _table(self) -> Table:
         return table(self.model, self._plain)
 
-    @cached_property
+    @once
     def top(self) -> tuple[Expansion, float, float]:
         """The rows at coefficients where the posterior is about highest, s and tau."""
         found, at = self._table, self.model.sums.at

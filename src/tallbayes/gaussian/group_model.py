@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.gaussian.group_fit import GaussianGroupsFit
 from tallbayes.gaussian.group_kernel import GaussianGroupKernel
 from tallbayes.gaussian.group_sums import GroupSums
@@ -86,7 +86,7 @@ class GaussianGroups(GaussianModel, Hierarchical):
         self.sd_prior = self._chosen(sd_prior)
         return self
 
-    @cached_property
+    @once
     def sums(self) -> GroupSums:  # type: ignore[override]
         """All that the rows say: from the first pass, and another one if large outcomes would cost residuals digits."""
         zero, weight = np.zeros(self.rows.width), self.rows.total_weight

@@ -20,12 +20,12 @@ the number of groups, but for the effects themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.once import once
 from tallbayes.groups.arrow import Expansion
 
 Array = NDArray[np.float64]
@@ -62,13 +62,13 @@ class GroupSums:
     weight: float  # of all rows
     at: Expansion
 
-    @cached_property
+    @once
     def means(self) -> tuple[Array, Array]:
         """Of each group, those of columns (k, p) and of residuals (k,)."""
         weight = np.where(self.at.effect_curvature > 0, self.at.effect_curvature, 1.0)
         return self.at.mixed / weight[:, None], self.at.effect_slope / weight + self.at.effects
 
-    @cached_property
+    @once
     def within(self) -> Within:
         """What is left of the sums when those of the groups' means are taken out."""
         at, (columns, residuals) = self.at, self.means
@@ -95,11 +95,11 @@ class GroupSums:
         beta = self.at.beta + _solved(self.within.gram + found.gram[0], self.within.slope + found.slope[0])
         return np.concatenate([beta, residuals - columns @ (beta - self.at.beta)])
 
-    @cached_property
+    @once
     def _panels(self) -> dict[int, Array]:
         return {}
 
-    @cached_property
+    @once
     def _columns(self) -> Array:
         """Sums of the columns by group (p, k), each column in one run."""
         return np.ascontiguousarray(self.at.mixed.T)

@@ -9,13 +9,13 @@ a coefficient, that factor is Gamma again. All of it leaves the posterior as it 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from tallbayes.data.once import once
 from tallbayes.data.timing import Phases
 from tallbayes.families.steady import log
 from tallbayes.gaussian.sums import Given
@@ -88,12 +88,12 @@ class GaussianKernel(SumsKernel):
 
     model: GaussianModel
 
-    @cached_property
+    @once
     def _plain(self) -> Given:
         """With Student-t priors taken for Normal ones of the same scale."""
         return given(self.model, np.ones(self.model.prior.mean.size))
 
-    @cached_property
+    @once
     def _proposal(self) -> tuple[float, float]:
         """Mode and scale of the posterior of log sd."""
         from scipy.optimize import minimize_scalar  # here, since it takes long to import

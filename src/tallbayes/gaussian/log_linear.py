@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tallbayes.data.once import once
 
 Array = NDArray[np.float64]
 
@@ -26,13 +27,13 @@ class LogLinear:
     points: Array
     heights: Array
 
-    @cached_property
+    @once
     def _slopes(self) -> tuple[float, float]:
         """Of the tails, in their sizes."""
         rises = np.diff(self.heights) / np.diff(self.points)
         return max(LEAST_SLOPE, 0.5 * abs(float(rises[0]))), max(LEAST_SLOPE, 0.5 * abs(float(rises[-1])))
 
-    @cached_property
+    @once
     def _below(self) -> Array:
         """Probability below each point, after 0, with 1 at the end."""
         left, right = self._slopes

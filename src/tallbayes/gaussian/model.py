@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.data.timing import Phases
 from tallbayes.gaussian.fit import GaussianFit
 from tallbayes.gaussian.kernel import GaussianKernel
@@ -121,7 +121,7 @@ class GaussianModel(GLM):
         check_scale("sd_prior", chosen, unit)
         return chosen
 
-    @cached_property
+    @once
     def sums(self) -> Sums:
         """All that the rows say: from the first pass, and another one if large outcomes would cost residuals digits."""
         weight, at_zero = self.rows.total_weight, self.first.at_zero

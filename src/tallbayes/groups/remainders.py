@@ -16,12 +16,12 @@ Nothing is kept of each row: tasks and measures look at rows as they pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.once import once
 from tallbayes.families import Tag
 from tallbayes.families.compiled import compiled
 from tallbayes.families.terms import chunk_bounds, linear_predictors, third
@@ -104,7 +104,7 @@ class GroupExpansion:
     sd: Array  # (k,)
     factor: Array  # (p, p)
 
-    @cached_property
+    @once
     def _whitening(self) -> tuple[Array, Array]:
         """L', and what is taken off L'x in each group."""
         return np.ascontiguousarray(self.factor.T), self.shares @ self.factor
@@ -132,7 +132,7 @@ class GroupExpansion:
 class KeptExpansion(GroupExpansion):
     """The same for rows in memory, which stay as they are: what was asked is remembered."""
 
-    @cached_property
+    @once
     def _answers(self) -> dict[int, tuple[Arrays, tuple[Array, Array]]]:
         return {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes import families
 from tallbayes.data.formula import Formula
 from tallbayes.data.missing import CHOICES
+from tallbayes.data.once import once
 from tallbayes.data.options import check_choice, check_kind, check_texts
 from tallbayes.data.outcome import said
 from tallbayes.data.parsed import Parsed
@@ -239,7 +239,7 @@ class GLM:
         self._group, self.levels = group or "", tuple(levels)
         vars(self).pop("first", None)  # it was of columns that were left out since
 
-    @cached_property
+    @once
     def first(self) -> First:
         """What one pass over the rows tells before anything else is known."""
         return first_pass(self.rows, self.family.tag_at_zero)

@@ -14,12 +14,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.data.once import once
 from tallbayes.data.options import check_kind, check_number, check_text
 from tallbayes.rows.moments import Moments
 
@@ -285,7 +285,7 @@ class Prior:
         """The same of the exponents."""
         return np.where(np.isinf(self.df), 1.0, self.exponent)
 
-    @cached_property
+    @once
     def _log_constant(self) -> float:
         total = float(np.log(self.scale).sum())
         for df in self.df:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallbayes.data.formula import Formula
+from tallbayes.data.once import once
 from tallbayes.data.options import check_flag, check_kind, check_texts, check_whole
 from tallbayes.data.pieces import Source
 from tallbayes.data.progress import showing
@@ -174,7 +174,7 @@ class Fit:
         """Minutes of sampling, without set-up and warm-up."""
         return float(self.stats["seconds"]["sampling"]) / 60
 
-    @functools.cached_property
+    @once
     def _diagnostics(self) -> Diagnostics:
         """Computed when first asked for, unless the run has looked at them."""
         return diagnostics.diagnose(self._draws)

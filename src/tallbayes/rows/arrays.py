@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.families import Tag
 from tallbayes.families.terms import no_family
 from tallbayes.rows import passes
@@ -117,7 +117,7 @@ class Arrays:
         """Entries of a parameter vector."""
         return self.columns + (self.groups + 1 if self.groups else 0)
 
-    @cached_property
+    @once
     def starts(self) -> Integers:
         """Where each group's rows begin, and where the last ends."""
         return np.searchsorted(self.codes, np.arange(self.groups + 1))
@@ -194,7 +194,7 @@ class Arrays:
         self.over_blocks(passes.predictors, *data, looks=len(params))
         return eta
 
-    @cached_property
+    @once
     def outcomes(self) -> Outcomes:
         """The part of the log-likelihood that is linear in the parameters."""
         return Outcomes.of(self.groups, *self.outcome_sums())

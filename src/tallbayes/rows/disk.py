@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, Concatenate
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.data.progress import passing
 from tallbayes.rows.arrays import NONE, Arrays, vectors
 from tallbayes.rows.door import kept
@@ -114,7 +114,7 @@ class DiskRows(InParts):
         """The rows without some columns of the design."""
         return self._like(self.store.with_columns(kept(self.columns, columns)))
 
-    @cached_property
+    @once
     def _at_hand(self) -> MemoryRows:
         """All rows as arrays that are mapped from scratch files, for what needs any row at any time."""
         rows = MemoryRows.of(replace(self._laid_out(self._room.scratch).arrays, room=self._room))

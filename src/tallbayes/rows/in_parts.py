@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tallbayes.data.once import once
 from tallbayes.rows.arrays import Outcomes
 from tallbayes.rows.door import Door
 from tallbayes.rows.memory import MemoryRows
@@ -77,7 +77,7 @@ class InParts(Door):
         weight, total = in_order(self.totals).tolist()
         return float(total / weight)
 
-    @cached_property
+    @once
     def outcomes(self) -> Outcomes:
         """See `Rows`."""
         ((task, params, parts),) = self.parts((OutcomeSums(), None))

@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
+from tallbayes.data.once import once
 from tallbayes.models.side_by_side import AT_ONCE, Parameters, cuts
 from tallbayes.rows import threads
 
@@ -53,18 +53,18 @@ class Batch:
         self.draws = draws
         self.pooled = draws.reshape(len(draws), -1)
 
-    @cached_property
+    @once
     def halves(self) -> Array:
         """Each chain as two; of an odd number of draws the one in the middle is left out."""
         half = self.draws.shape[2] // 2
         return np.concatenate([self.draws[:, :, :half], self.draws[:, :, -half:]], axis=1)
 
-    @cached_property
+    @once
     def scores(self) -> Array:
         """Normal scores of the halves."""
         return _normal_scores(self.halves)
 
-    @cached_property
+    @once
     def ess_moments(self) -> Array:
         """Effective draws for the mean or for the mean of squares, whichever has fewer."""
         mean, sd = (of(self.pooled, axis=1)[:, None, None] for of in (np.mean, np.std))

@@ -7,7 +7,6 @@ different basis once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from tallbayes.data.new_rows import new_rows
+from tallbayes.data.once import once
 from tallbayes.data.options import check_choice, check_texts
 from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
@@ -106,7 +106,7 @@ class MARSFit(Fit):
         bases, precision = (self._values(name)[..., None] for name in ("bases", "precision"))
         return np.concatenate([bases, precision, self._values("log_odds", "point")], axis=2)
 
-    @cached_property
+    @once
     def _all(self) -> tuple[Splines, Array]:
         """All draws in one row, and the means of subsets of each one's hinges."""
         beta = np.nan_to_num(self.splines["beta"].values)
