@@ -9,6 +9,7 @@ import shutil
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -135,6 +136,32 @@ def test_a_checkpoint_costs_no_draw_and_a_run_that_has_ended_gives_its_fit_again
     before = {path: path.stat().st_mtime_ns for path in (at / "draws").iterdir()}
     assert same(tb.resume(at, data=DATA, progress=False), first)
     assert set((at / "draws").iterdir()) == set(before)
+
+
+@pytest.mark.parametrize("kept", [0, 20])
+def test_draws_that_take_less_time_than_writing_them_are_made_again(kept, tmp_path, monkeypatch):
+    at, how = tmp_path / "run.tb", {**FEW, "checkpoint": tmp_path / "run.tb"}
+    if kept:
+        THINNED(**how | {"draws": kept})
+    monkeypatch.setattr(journal, "LITTLE", 0)
+    monkeypatch.setattr(journal, "SHARE", 1e-9)
+    first = THINNED(**how)
+    found = status(at)
+    assert (found.draws, found.kept) == (40, kept)
+    assert dict(found.lines())["saved"].endswith(
+        f"the last {40 - kept} draws took less time than writing them, and are made again"
+    )
+    assert same(first, THINNED(**FEW))
+    assert same(tb.resume(at, data=DATA, progress=False), first)
+    assert same(first.more(draws=30, progress=False), THINNED(**FEW | {"draws": 70}))
+    with pytest.raises(tb.CheckpointError, match="has 70 draws a chain already, more than the 39 that are asked for"):
+        THINNED(**how | {"draws": 39})
+
+
+def test_ctrl_c_writes_however_long_that_takes(tmp_path, monkeypatch):
+    with patch.object(journal, "LITTLE", 0), patch.object(journal, "SHARE", 1e-9):
+        test_ctrl_c_keeps_what_was_drawn_and_the_run_goes_on(tmp_path, monkeypatch)
+    assert status(tmp_path / "run.tb").kept == 10
 
 
 def test_more_draws_go_on_in_the_folder(tmp_path):

@@ -39,6 +39,7 @@ from tallbayes.sampling.scribe import Scribe
 
 FORMAT = 2
 ASKED, LOCK = "asked.json", "lock"
+ENDED = "ended"  # the draws a chain of a run that has ended, where not all are kept
 LIBRARIES = ("tallbayes", "numpy", "scipy", "numba")  # whose versions the bits of draws may depend on
 MAY_CHANGE = ("draws", "target_ess", "data", "engine")  # between two processes of a run; data have fingerprints
 TALL = ("data", "weights", "offset")  # what may have an entry for each row
@@ -123,6 +124,11 @@ class Checkpoint:
         """See `Past`."""
         return Walk(self.folder / name, self.scribe, run=self.facts["run"])
 
+    def ended(self, made: int) -> None:
+        """See `Past`."""
+        self.facts[ENDED] = made
+        self._save()
+
     def _know(self, name: str, found: Any, what: str) -> None:
         known = self.facts.setdefault(name, found)
         if known != found:
@@ -202,7 +208,7 @@ def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator
             else:
                 known, found.facts = read(at)
                 _compare(at, known, given)
-                _refuse_fewer(at, asked.get("draws"))
+                _refuse_fewer(at, asked.get("draws"), found.facts.get(ENDED, 0))
                 found.asked = known | {name: given[name] for name in ("draws", "target_ess") if name in given}
                 for left in at.rglob(".*.partial"):  # by a process that was killed
                     left.unlink(missing_ok=True)
@@ -285,9 +291,9 @@ def changes(known: Mapping[str, Argument], given: Mapping[str, Argument]) -> Ite
             yield f"{name} was {was}, and is {is_now} now"
 
 
-def _refuse_fewer(at: Path, draws: Any) -> None:
-    """Raise if fewer draws are asked for than there are."""
-    made = kept_of(at / DRAWS).get("made", 0)
+def _refuse_fewer(at: Path, draws: Any, ended: int) -> None:
+    """Raise if fewer draws are asked for than there are, or were when the run ended."""
+    made = max(ended, kept_of(at / DRAWS).get("made", 0))
     if is_number(draws) and made > draws:
         raise CheckpointError(
             f"the run in '{at}' has {made:,} draws a chain already, more than the {draws:,} that are asked for now; "

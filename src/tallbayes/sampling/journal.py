@@ -13,7 +13,8 @@ A run consists of walks: the warm-up, of each shard by itself, and the draws. A 
 is as if it were not there. So whenever a process ends, the folder is that of some moment before.
 
 Nothing of a run depends on a clock, but when the folder is written does: about once a second, and less often where that
-would take more than a hundredth of the time. Chains go on meanwhile (`scribe.py`).
+would take more than a hundredth of the time. Chains go on meanwhile (`scribe.py`). So a run that has drawn megabytes in
+no time ends without writing them: they are made again, with the same bits, if somebody asks.
 
 A run that goes on makes the same calls again. Calls that have ended return at once what they returned the first time,
 with the generators as they were then: so warm-up finds the same kernel, whatever it does between the calls. Of a state
@@ -40,6 +41,7 @@ from tallbayes.sampling.scribe import Scribe
 EVERY = 1.0  # seconds between two states that are written, at least
 SHARE = 0.01  # of the time that writing may take
 SPEED = 1e8  # bytes a second that a disk is believed to write, until it was seen
+LITTLE = 1 << 20  # bytes that are written in any case when a run ends
 SMALL = 1 << 22  # bytes of an array that is kept of a state which chains have left
 
 STATE = "state"
@@ -151,10 +153,20 @@ class Walk:
             self._cost, self._writing = self._writing.result(), None
         return time.monotonic() - self._since >= max(EVERY, self._cost / SHARE)
 
-    def write(self, kernel: Kernel, state: Any, draws: Draws, streams: Streams, facts: dict[str, Any]) -> None:
-        """Write where the chains stand after these draws."""
-        if self.folder is not None:
-            self._write(kernel.stored(state), draws, len(draws.theta), streams, facts)
+    def close(
+        self, kernel: Kernel, state: Any, draws: Draws, streams: Streams, facts: dict[str, Any], *, must: bool
+    ) -> bool:
+        """Write where the chains stand after these draws, if it must be or costs little; returns whether it does."""
+        if self.folder is None:
+            return False
+        stored, made = kernel.stored(state), len(draws.theta)
+        new = sum(part.nbytes for part in draws) * (made - self._written) // max(1, made)
+        size = pack(stored, functions=False).size + new
+        assert self.scribe is not None
+        if must or size <= max(LITTLE, SHARE * SPEED * self.scribe.seconds):
+            self._write(stored, draws, made, streams, facts)
+            return True
+        return False
 
     def _write(self, state: Any, draws: Draws, made: int, streams: Streams, facts: dict[str, Any]) -> None:
         assert self.folder is not None

@@ -141,7 +141,8 @@ def run(kernel: Kernel, request: Request, phases: Phases, past: Past | None = No
         if kept is None or made == 0:
             raise KeyboardInterrupt
         facts = progress.facts(look.goal)
-        walk.write(kernel, state, kept, rng, facts)
+        if not walk.close(kernel, state, kept, rng, facts, must=look.stopped == INTERRUPTED):
+            past.ended(made)
     full, surrogate = facts["spent"]
     path = Path(*(getattr(kept, name).swapaxes(0, 1) for name in Path._fields))
     found = kernel.finish(path, np.random.default_rng(root.spawn(1)[0]), phases)

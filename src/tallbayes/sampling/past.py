@@ -42,6 +42,9 @@ class Past(Protocol):
     def walk(self, name: str) -> Walk:
         """The journal of a walk."""
 
+    def ended(self, made: int) -> None:
+        """The run has ended with so many draws a chain, not all of which are kept."""
+
 
 @dataclass(frozen=True)
 class Forgetful:
@@ -77,6 +80,9 @@ class Forgetful:
     def walk(self, name: str) -> Walk:
         """See `Past`."""
         return Walk(standing=self.standing.copy() if self.standing and name == DRAWS else None)
+
+    def ended(self, made: int) -> None:
+        """See `Past`."""
 
 
 class Progress:

@@ -26,6 +26,12 @@ class Scribe:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "tallbayes-scribe")
         self._failure: BaseException | None = None
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since there was something to write."""
+        return time.monotonic() - self._began
 
     def give(self, job: Callable[[], None]) -> Future[float]:
         """Have something done; the result is the seconds that it took."""

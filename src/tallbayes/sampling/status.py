@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tallbayes.engines import packed
 from tallbayes.rows.room import in_words
-from tallbayes.sampling.checkpoint import Argument, read, worker
+from tallbayes.sampling.checkpoint import ENDED, Argument, read, worker
 from tallbayes.sampling.journal import STATE
 from tallbayes.sampling.past import DRAWS
 
@@ -22,6 +22,7 @@ class Status(NamedTuple):
     running: str  # the process that works on it, or nothing
     warmup: int  # draws of warm-up that are kept, of all shards
     draws: int  # a chain
+    kept: int  # of these; the others are made again, which takes less time than writing them
     goal: int | None  # draws a chain at the next look
     seconds: dict[str, float]
     saved: datetime | None  # when it was last kept
@@ -41,10 +42,16 @@ class Status(NamedTuple):
             ("seed", str(self.facts.get("seed", "not yet drawn"))),
             ("so far", far if self.draws else begun),
             *([("seconds", spent)] if spent else []),
-            ("saved", "never" if self.saved is None else _clock(self.saved)),
+            ("saved", self._saved()),
             ("folder", in_words(self.size)),
             ("now", working),
         ]
+
+    def _saved(self) -> str:
+        said = "never" if self.saved is None else _clock(self.saved)
+        if self.kept == self.draws:
+            return said
+        return f"{said}; the last {self.draws - self.kept:,} draws took less time than writing them, and are made again"
 
 
 def status(folder: str | os.PathLike[str]) -> Status:
@@ -59,8 +66,9 @@ def status(folder: str | os.PathLike[str]) -> Status:
     warmup = sum(_warmed(at / name, state) for name, state in states.items())
     saved = datetime.fromtimestamp(max(times), UTC) if times else None
     size = sum(path.stat().st_size for path in files)
-    made, seconds = int(draws.get("made", 0)), known.get("seconds", {})
-    return Status(asked, facts, worker(at), warmup, made, known.get("goal"), seconds, saved, size)
+    kept, seconds = int(draws.get("made", 0)), known.get("seconds", {})
+    made = max(kept, facts.get(ENDED, 0))
+    return Status(asked, facts, worker(at), warmup, made, kept, known.get("goal"), seconds, saved, size)
 
 
 def _clock(time: datetime) -> str:
