@@ -208,9 +208,14 @@ def test_expressions_are_read_by_one_thread_at_a_time(monkeypatch):
     """Where this Python would miscount, which it does too rarely to be waited for."""
     parse, free = ast.parse, []
 
+    def is_free():
+        if found := ALONE.acquire(blocking=False):
+            ALONE.release()
+        return found
+
     def watched(*given, **options):
         with ThreadPoolExecutor(1) as pool:
-            free.append(pool.submit(ALONE.acquire, blocking=False).result())
+            free.append(pool.submit(is_free).result())
         return parse(*given, **options)
 
     monkeypatch.setattr(ast, "parse", watched)
