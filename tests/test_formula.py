@@ -465,7 +465,7 @@ BAD_NEW = [
     ("y ~ x", {"x": [1.0, np.inf]}, r"column 'x' has 1 infinite value \(first at row 1\)"),
     ("y ~ g", {"g": ["no", None]}, r"column 'g' has 1 missing value \(first at row 1\)"),
     ("y ~ log(z)", {"z": [1.0, 0.0]}, r"'log\(z\)' is not finite in 1 of 2 rows \(first at row 1: -inf\)"),
-    ("y ~ bs(x, df=4)", {"x": [1e6]}, "extend beyond upper and/or lower bounds"),
+    ("y ~ bs(x, df=4)", {"x": [1e6]}, "values lie beyond its bounds.*; add extrapolation='clip'"),
     ("y ~ x", {"x": []}, "the data has no rows"),
 ]
 

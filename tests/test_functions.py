@@ -52,8 +52,10 @@ ALLOWED = {
         x.round(2),
     ],
     "where(x > 0, z, -1) + np.where(g == 'a', 1, 2)": [np.where(x > 0, z, -1), np.where(g == "a", 1, 2)],
+    "I(1 * (x > 0) + (z > 1)) + I((x > 0) * (z > 1))": [(x > 0) * 1 + (z > 1), (x > 0) & (z > 1)],
+    "I(where(x > 0, z > 1, n > 1)) + I(maximum(x > 0, z > 1))": [np.where(x > 0, z > 1, n > 1), (x > 0) | (z > 1)],
     "sin(2 * np.pi * x) + I(np.e ** x)": [np.sin(2 * np.pi * x), np.e**x],
-    "I(-x + 2 * z - x / z) + {x ** 2 // 0.1 % 7} + I(+n ^ 1)": [-x + 2 * z - x / z, x**2 // 0.1 % 7, n ^ 1],
+    "I(-x + 2 * z - x / z) + {x ** 2 // 0.1 % 7} + I(+n & 1)": [-x + 2 * z - x / z, x**2 // 0.1 % 7, n & 1],
     "I((x > 0) & (z <= 1) | ~(n == 2)) + I(g != 'a') + {x < z}": [
         (x > 0) & (z <= 1) | ~(n == 2),
         g != "a",
@@ -94,6 +96,37 @@ def test_the_table_above_has_every_function():
     used = {name for right in ALLOWED for name in Formula.parse(f"y ~ {right}").functions}
     assert {name.removeprefix("np.") for name in used} >= {*functions.WITH_MEMORY, *functions.PLAIN, *functions.NUMPY}
     assert used >= {*functions.CONTRASTS}
+
+
+NO_NUMBERS = {  # what NumPy would compute, and not as it is meant
+    "I((x > 0) + (z > 1))": r"\(x > 0\) \+ \(z > 1\)', but a comparison is no number; write 1 \* \(x > 0\)",
+    "I((x > 0) - (z > 1))": "but a comparison is no number",
+    "I(-(x > 0))": "but a comparison is no number",
+    "I((x > 0) * (z > 1) + (n == 2))": "but a comparison is no number",
+    "I(maximum(x > 0, z > 1) + I(n == 2))": "but a comparison is no number",
+    "exp(x > 0)": "but exp is for numbers, and a comparison is none",
+    "I(n ^ 2)": r"'n \^ 2', where '\^' joins bits; write '\*\*' for a power",
+    "log(z ^ 2)": "where '.' joins bits",
+    "I(x * 2 ^ 3)": "where '.' joins bits",
+    "where(g, x, z)": "column 'g' is text, and this needs numbers",
+    "round(g)": "column 'g' is text, and this needs numbers",
+    "maximum(x)": "maximum takes 2 arguments",
+    "where(x > 0, 1)": "where takes 3 arguments",
+    "C(g, Treatment)": r"contrasts Treatment, which need more, as in Treatment\('b'\)",
+    "C(g, contr.custom())": "contrasts contr.custom, which need more",
+    "C(g, 'treatment')": "contrasts='treatment' in C.*, which must be contrasts such as contr.sum, or a list",
+    "C(g, Treatment('q'))": "contrasts begin with the level 'q', which is none of the levels",
+    "C(g, contr.poly(scores=[1]))": "scores= needs a number for each level",
+    "cr(x, df=2)": "it needs a larger df, or more knots",
+    "x:5": "has 5 in an interaction, which would not be in its name; .*I.5 . x",
+    "x * 5": "no number but 0 and 1 is a term; .*I.5 . x",
+}
+
+
+@pytest.mark.parametrize("right", NO_NUMBERS)
+def test_what_would_be_another_number_is_refused(right):
+    with pytest.raises(ValueError, match=NO_NUMBERS[right]):
+        Formula.learn(f"y ~ {right}", DATA)
 
 
 # Each of these would write a file {m}. They are where formulaic evaluates, or parses, or checks what it evaluates.

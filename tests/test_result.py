@@ -336,6 +336,20 @@ def test_what_was_true_or_false_stays_so(tmp_path):
     assert Formula.from_json(json.dumps(saved)).flags == ()  # as it was before flags were remembered
 
 
+def test_categories_of_true_and_false_are_found_in_other_types():
+    rng = np.random.default_rng(1)
+    x = rng.random(80) < 0.5
+    data = {"x": pd.Categorical(x), "y": rng.integers(2, size=80)}
+    for formula in ("y ~ x", "y ~ C(x)", "y ~ I(x == True)"):
+        fit = tb.fit(formula, data, draws=20, warmup=20, seed=1, progress=False)
+        right = fit.predict(data)
+        assert right["mean"].nunique() == 2
+        for other in (x, x.astype(int), x.astype(float), x.astype(object), pd.Categorical(x, [True, False])):
+            assert fit.predict({"x": other}).equals(right)
+        with pytest.raises(ValueError, match=r"levels never seen .*'False', 'True'"):
+            fit.predict({"x": x.astype(str)})
+
+
 def test_predict_says_what_is_wrong():
     fit, _ = loans()
     new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}

@@ -50,6 +50,15 @@ SLIPS = (
     "y ~ scale(x, ddof=100)", "y ~ hashed(c)", "y ~ hashed(c, levels=0)", "y ~ hashed(c, levels=-2)",
     "y ~ C(c, levels=['a', 'a', 'b', 'c'])", "y ~ C(c, levels=[])", "y ~ C(c, contr.custom([1, 2]))",
     "y ~ C(c, contr.custom([[1], [2]]))", "y ~ C(c, contr.custom('a'))",
+    "y ~ C(c, contr.custom)", "y ~ C(c, contr.custom())", "y ~ C(c, Treatment)", "y ~ C(c, 'treatment')", "y ~ C(c, 5)",
+    "y ~ C(c, Treatment(None))", "y ~ C(c, contr.poly(scores=[1, 2]))", "y ~ C(c, contr.SAS('zz'))",
+    "y ~ hashed(g, levels=3, contrasts=Treatment)", "y ~ C(c, contr.custom([[1], [0], [0]], names=['u', 'v']))",
+    "y ~ I(x^2)", "y ~ I(i^2)", "y ~ log(z^2)", "y ~ I((x + z)^2)", "y ~ I(x * 2^3)", "y ~ I((x > 0) + (z > 5))",
+    "y ~ I((x > 0) - (z > 5))", "y ~ I(-(x > 0))", "y ~ I(+(x > 0))", "y ~ exp(x > 0)", "y ~ sqrt(I(x > 0))",
+    "y ~ I((x > 0) * (z > 5) + (i > 0))", "I((x > 0) + (z > 5)) ~ i", "y ~ x + offset((x > 0) + (z > 5))",
+    "y ~ x:5", "y ~ 5:x", "y ~ x * 5", "y ~ x / 2", "y ~ (x + z):2", "y ~ x:2.5", "y ~ (x + z) ** 2.0",
+    "y ~ where(c, x, z)", "y ~ where(c, 1, 0)", "y ~ round(c)", "y ~ maximum(x)", "y ~ where(x > 0, 1)",
+    "y ~ cr(x, df=2)", "y ~ cs(x, df=2)", "y ~ bs(x, df=4, lower_bound=0)", "y ~ bs(x, df=4, upper_bound=0)",
 )  # fmt: skip
 
 DOMAIN = {
@@ -156,6 +165,11 @@ def _right(rng: np.random.Generator, table: Table) -> Iterator[Case]:
         "`x`": {"x": x}, "1 + x": {"x": x}, "Q('x')": {"Q('x')": x},
         "maximum(x, 0)": {"maximum(x, 0)": np.maximum(x, 0)}, "sqrt(z)": {"sqrt(z)": np.sqrt(z)},
         "I(x / z)": {"I(x / z)": x / z}, "i": {"i": i}, "abs(i)": {"abs(i)": np.abs(i)},
+        "I(1 * (x > 0) + (z > 5))": {"I(1 * (x > 0) + (z > 5))": (x > 0) * 1 + (z > 5)},
+        "I((x > 0) * (z > 5))": {"I((x > 0) * (z > 5))": (x > 0) & (z > 5)},
+        "I((x > 0) ^ (z > 5))": {"I((x > 0) ^ (z > 5))": (x > 0) ^ (z > 5)},
+        "I(1 - (x > 0))": {"I(1 - (x > 0))": x <= 0},
+        "scale(x > 0)": {"scale(x > 0)": ((x > 0) - (x > 0).mean()) / (x > 0).std(ddof=1)},
         "center(x)": {"center(x)": x - x.mean()}, "clip(x, -1, 1)": {"clip(x, -1, 1)": np.clip(x, -1, 1)}, "1": {},
     }  # fmt: skip
     for right_side, columns in plain.items():

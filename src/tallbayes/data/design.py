@@ -20,6 +20,12 @@ from tallbayes.data.uses import bitwise, declared
 if TYPE_CHECKING:
     import pandas as pd
 
+SPLINES = {  # what formulaic says of them, and in our words
+    "extend beyond": "values lie beyond its bounds, which are the least and the largest that it was learned from "
+    "unless lower_bound= and upper_bound= are given; add extrapolation='clip', 'extend' or 'zero', or drop such rows",
+    "inhomogeneous": "it needs a larger df, or more knots",
+}
+
 
 class Design(NamedTuple):
     """The columns of a design and what formulaic learned on the way."""
@@ -113,7 +119,8 @@ def told(error: Exception, frame: pd.DataFrame) -> str:
         return said
     factor, reason = found.groups()
     columns = [] if frame.empty else expression.check(factor).columns
-    if text := [name for name in columns if name in frame and frame[name].dtype == "category"]:
+    text = [name for name in columns if name in frame and frame[name].dtype == "category"]
+    if text and "contrast" not in reason:
         return f"cannot compute {factor!r} of the formula: column {text[0]!r} is text, and this needs numbers"
     if re.search(r"unsupported operand|ufunc", reason):
         reason = (
@@ -121,13 +128,18 @@ def told(error: Exception, frame: pd.DataFrame) -> str:
             if re.search("[&|~^]", factor)
             else "it does not work on such values"
         )
+    for said, instead in SPLINES.items():
+        reason = instead if said in reason else reason
     return f"cannot compute {factor!r} of the formula: {reason}"
 
 
 def _of_contrasts(said: str) -> str:
-    """What pandas says of a matrix of contrasts that does not fit, in words."""
-    found = re.fullmatch(r"Shape of passed values is \((\d+), .*imply \((\d+), .*", said)
-    return said if found is None else f"the contrasts have {found[1]} rows, but there are {found[2]} levels"
+    """What formulaic and pandas say of contrasts that do not fit, in words."""
+    if found := re.fullmatch(r"Shape of passed values is \((\d+), .*imply \((\d+), .*", said):
+        return f"the contrasts have {found[1]} rows, but there are {found[2]} levels"
+    if found := re.match(r"Value `(.*)` for `\w+\.base` is not among", said):
+        return f"the contrasts begin with the level {found[1]}, which is none of the levels"
+    return "scores= needs a number for each level" if "Contrasts.scores" in said else said
 
 
 def one_column(what: str, text: str, side: Any, frame: pd.DataFrame, transforms: dict[str, Any]) -> Design:

@@ -20,10 +20,12 @@ from tallbayes.data.functions import (
     BEYOND,
     CALLABLE,
     CODED,
+    COMPLETE,
     CONTRASTS,
     DATES,
     FLAGS,
     LISTED,
+    NOT_BARE,
     NUMBERS,
     NUMPY,
     PLAIN,
@@ -31,6 +33,7 @@ from tallbayes.data.functions import (
     Arguments,
 )
 from tallbayes.data.syntax import tree
+from tallbayes.data.uses import BITS
 
 _COMPUTED: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -43,7 +46,9 @@ _INSTEAD = (
     "write '&' for and, '|' for or, '~' for not, (0 < x) & (x < 1) for 0 < x < 1, (g == 'a') | (g == 'b') for "
     "g in ['a', 'b'], and where(test, x, z) for if"
 )
+_NUMBER = "write 1 * (x > 0) for a number"
 _COLUMN = object()  # what an expression gives if that depends on the data
+_TRUTH = object()  # or if it is true or false in each row
 _COLLECTION = object()  # or if it is a list
 _TEXTS = object()  # or if it is a column of texts
 
@@ -172,7 +177,7 @@ class _Check:
                 return self.computed(node, op, [left, right])
             case ast.Compare(ops=[op], left=left, comparators=[right]) if isinstance(op, _COMPARED):
                 self.all([left, right])
-                return _COLUMN
+                return _TRUTH
             case ast.List(elts=entries) | ast.Tuple(elts=entries):
                 return self.collection(node, entries)
             case ast.Dict(keys=keys, values=values) if None not in keys:
@@ -209,7 +214,12 @@ class _Check:
         given = self.all(operands)
         if any(one in (_COLLECTION, _TEXTS, None) or isinstance(one, str) for one in given):
             self.refuse(f"has {self.shown(node)!r}, but arithmetic is for numbers and columns")
-        if any(one is _COLUMN for one in given):
+        truths = [one is _TRUTH or isinstance(one, bool) for one in given]
+        if _TRUTH in given and all(truths):
+            return self.of_truths(node, op)
+        if isinstance(op, ast.BitXor):
+            self.refuse(f"has {self.shown(node)!r}, where '^' joins bits; write '**' for a power")
+        if _COLUMN in given or _TRUTH in given:
             return _COLUMN
         if isinstance(op, ast.Pow) and given[0] and abs(given[1]) * abs(math.log2(abs(given[0]))) > 1024:
             self.refuse(f"has {self.shown(node)!r}, which is too large, or too small, for a number")
@@ -217,6 +227,12 @@ class _Check:
             return self.constant(node, _COMPUTED[type(op)](*given))
         except (ArithmeticError, TypeError) as error:
             self.refuse(f"has {self.shown(node)!r}, which cannot be computed ({error})")
+
+    def of_truths(self, node: ast.expr, op: ast.AST) -> Any:
+        """Arithmetic of comparisons; NumPy takes their sums for 'or', and their negatives for 'not'."""
+        if isinstance(op, ast.Add | ast.Sub | ast.UAdd | ast.USub):
+            self.refuse(f"has {self.shown(node)!r}, but a comparison is no number; {_NUMBER}")
+        return _TRUTH if isinstance(op, (ast.Mult, ast.Invert, *BITS)) else _COLUMN
 
     def call(self, node: ast.Call, known: dict[str, Arguments]) -> Any:
         name = self.shown(node.func)
@@ -251,16 +267,24 @@ class _Check:
             self.refuse(f"has {self.shown(node)!r}, but hashed needs the number of levels, as in hashed(c, levels=50)")
         if name in CODED and found == [_TEXTS]:
             return _COLUMN
+        if found == [_TRUTH]:
+            return _TRUTH if name == "I" else _COLUMN
         return found[0] if found and name in PLAIN | WITH_MEMORY else _COLUMN
 
     def of_numpy(self, node: ast.Call, name: str) -> Any:
         """A function of NumPy, which makes numbers of Python's numbers, and nothing else."""
-        texts = False
+        if name.removeprefix("np.") in COMPLETE and len(node.args) < CALLABLE[name].most:
+            self.refuse(f"has {self.shown(node)!r}, but {name} takes {CALLABLE[name].most} arguments")
+        texts, truths = False, []
         for place, argument in enumerate(node.args):
             if name.endswith("round") and place == 1:
                 self.option(name, "decimals", argument)
                 continue
             given = self.value(argument)
+            if given is _TRUTH and not name.endswith(("where", "maximum", "minimum")):  # with few digits
+                self.refuse(f"has {self.shown(node)!r}, but {name} is for numbers, and a comparison is none; {_NUMBER}")
+            if place or not name.endswith("where"):
+                truths.append(given is _TRUTH)
             text = isinstance(given, str) or given is _TEXTS
             strange = text and (place == 0 or not name.endswith("where"))
             strange |= given is None and not name.endswith("clip")
@@ -269,7 +293,7 @@ class _Check:
             texts |= text
         for keyword in node.keywords:
             self.option(name, str(keyword.arg), keyword.value)
-        return _TEXTS if texts else _COLUMN
+        return _TEXTS if texts else _TRUTH if truths and all(truths) else _COLUMN
 
     def option(self, function: str, name: str, node: ast.expr) -> None:
         """An argument that says how a function works: a constant, and none that is too large."""
@@ -290,8 +314,9 @@ class _Check:
             must = "a list of different levels, as in ['a', 'b']"
         elif name in ("knots", "lower_bound", "upper_bound", "center", "rescale") and _texts_in(node):
             must = "numbers"
-        elif function == "contr.custom" and name == "contrasts" and not _is_matrix(node):
-            must = "a list of rows of numbers, a row for each level, as in [[0, 0], [1, 0], [0, 1]]"
+        elif name == "contrasts" and not _is_matrix(node) and not (given is None and function in CODED):
+            named = "" if function == "contr.custom" else "contrasts such as contr.sum, or "
+            must = f"{named}a list of rows of numbers, a row for each level, as in [[0, 0], [1, 0], [0, 1]]"
         if must:
             self.refuse(f"has {name}={self.shown(node)} in {function}(...), which must be {must}")
 
@@ -299,11 +324,19 @@ class _Check:
         """Where contrasts are expected, an argument may be one of them, with or without arguments of its own."""
         match node:
             case ast.Call(func=function) if self.shown(function) in CONTRASTS:
+                if not (node.args or node.keywords):
+                    self.without(self.shown(function), "contr.custom")
                 self.call(node, CONTRASTS)
             case ast.Name() | ast.Attribute() if (name := self.shown(node)) in CONTRASTS:
+                self.without(name, *NOT_BARE)
                 self.functions.append(name)
             case _:
                 self.option("C", "contrasts", node)
+
+    def without(self, name: str, *needing: str) -> None:
+        """Refuse contrasts without arguments that need some."""
+        if name in needing:
+            self.refuse(f"has the contrasts {name}, which need more, as in {NOT_BARE[name]}")
 
     def quoted_name(self, node: ast.Call) -> Any:
         match node.args:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from tallbayes.data.parsed import Parsed, parse
 from tallbayes.data.tally import Where, row
 from tallbayes.data.texts import USUAL, Texts
 from tallbayes.data.uses import declared
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,23 +165,28 @@ class Formula:
                         "make it text first"
                     )
                 refuse_unseen(f"column {name!r}", column, known, where)
+                if isinstance(known[0], bool) and column.dtype != "category":
+                    column = column == 1  # pandas finds no 1 among True and False
                 frame[name] = pd.Categorical(column, categories=known, ordered=ordered)
             elif column.dtype == "category" and str(name) in self.flags:
+                first = column.iloc[:1].tolist()[0]
                 raise ValueError(
-                    f"column {name!r} is text, such as {column.iloc[0]!r} at {where(0)}, but held True and False when "
-                    "the formula was learned; make it True and False first"
+                    f"column {name!r} is {_category(column)}, such as {first!r} at {where(0)}, but held True and False "
+                    "when the formula was learned; make it True and False first"
                 )
             elif column.dtype == "category":
                 odd = first_odd(column.array, where) if column.cat.categories.inferred_type == "string" else None
                 told = "" if odd is None else f": it is {odd.value!r} at {odd.where}; {remedy(odd.value)}"
                 if odd is None and self.texts.decimal != ".":
                     told = f", which had decimal={self.texts.decimal!r}; make it numbers first"
-                raise ValueError(f"column {name!r} is text, but held numbers when the formula was learned{told}")
-            elif str(name) in self.flags and not (usual := column.isin((0, 1))).all():
-                first = int(usual.argmin())
                 raise ValueError(
-                    f"column {name!r} held True and False when the formula was learned, but is {column.iloc[first]:g} "
-                    f"at {where(first)}"
+                    f"column {name!r} is {_category(column)}, but held numbers when the formula was learned{told}"
+                )
+            elif str(name) in self.flags and not (usual := column.isin((0, 1))).all():
+                place = int(usual.argmin())
+                raise ValueError(
+                    f"column {name!r} held True and False when the formula was learned, but is {column.iloc[place]:g} "
+                    f"at {where(place)}"
                 )
         refuse = partial(refuse_unseen, where=where)
         design = materialise(self.parsed.right, frame, self.transforms, self.categories, refuse)
@@ -236,3 +244,8 @@ class Formula:
         ('Intercept', 'x')
         """
         return cls(**formula_file.from_json(text))
+
+
+def _category(column: pd.Series[Any]) -> str:
+    """What messages call a column of categories."""
+    return "text" if column.cat.categories.inferred_type == "string" else "a category"

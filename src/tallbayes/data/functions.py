@@ -7,7 +7,7 @@ Functions have the arguments that are listed: NumPy's `out`, for example, could 
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,10 @@ CONTRASTS = {
     "Sum": Arguments(0),
     "Treatment": Arguments(1, ("reference",)),
 }
+NOT_BARE = {  # contrasts that are none by their name alone
+    "contr.custom": "contr.custom([[0, 0], [1, 0], [0, 1]])",
+    "Treatment": "Treatment('b')",
+}
 # Of NumPy: as log(x) or np.log(x).
 _ELEMENTARY = (
     "abs", "arccos", "arcsin", "arcsinh", "arctan", "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor",
@@ -71,6 +75,7 @@ NUMPY = {
     "round": Arguments(2, ("decimals",)),
     "where": Arguments(3),
 }
+COMPLETE = ("maximum", "minimum", "where")  # functions that need all of their arguments
 NUMBERS = ("e", "pi")  # np.e and np.pi
 DATES = dict.fromkeys(dates.PARTS, Arguments(1))  # of a column of dates
 CALLABLE = WITH_MEMORY | PLAIN | NUMPY | DATES | {f"np.{name}": takes for name, takes in NUMPY.items()}
@@ -83,12 +88,23 @@ LISTED = (
 
 def context() -> dict[str, Any]:
     """What formulaic gets to see besides the data and its own transforms: NumPy is no more than the list."""
-    functions = {name: getattr(np, name) for name in NUMPY}
+    functions = {name: _of_numbers(getattr(np, name)) for name in NUMPY}
     return (
         functions
         | dates.on_columns()
         | {"np": types.SimpleNamespace(**functions, **{name: getattr(np, name) for name in NUMBERS})}
     )
+
+
+def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that refuses text, which NumPy takes for true, or leaves as it is."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if any(getattr(one, "dtype", None) == "category" for one in arguments):
+            raise TypeError("this needs numbers")
+        return function(*arguments, **options)
+
+    return call
 
 
 def refuse_shadowed(functions: Iterable[str], columns: Collection[str]) -> None:

@@ -97,7 +97,10 @@ def sides(text: str) -> Any:
         many = _products(tree(text)) > PRODUCTS
         found = None if many else Formula(text, _context={})
     except Exception as error:  # of its own kinds, and of others where it does not check what it is given
-        raise ValueError(f"cannot understand the formula {shown(text)}: {plain(error)}") from error
+        why = plain(error)
+        if re.search("^Numeric literals|numerical scaling", why):
+            why = "no number but 0 and 1 is a term; for a multiple of a column, write I(5 * x)"
+        raise ValueError(f"cannot understand the formula {shown(text)}: {why}") from error
     if many:
         raise ValueError(
             f"the formula {shown(text)} would be multiplied out to more than {PRODUCTS:,} products; write the "
@@ -181,6 +184,8 @@ def _joined(node: Any, counts: list[int]) -> tuple[int, int]:
             return first + second, first**2 + second**2
         case "**" | "^":
             text = str(node.args[1])
+            if "." in text:  # which formulaic refuses
+                return first, 0
             power = int(text) if text.isdecimal() and len(text) < 6 else PRODUCTS + 1
             count = first ** min(power, 20)
             return count, max(count, power)

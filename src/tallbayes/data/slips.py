@@ -1,7 +1,7 @@
 """What formulaic takes out of a formula without a word, refused: a model other than the one that was meant.
 
 These are arithmetic left of the '~', the '-' before a term that was never there, the power of a single column, and
-terms that no column is part of.
+terms that no column is part of. A number in a product changes what its coefficient means, and not its name.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ def refuse(text: str, tree: Any) -> None:
         parts = list(getattr(node, "args", ()))
         if not parts:
             continue
+        if node.operator.symbol == ":" and (numbers := [part for part in parts if _is_number(part)]):
+            raise ValueError(
+                f"the formula {shown(text)} has {numbers[0]} in an interaction, which would not be in its name; for a "
+                "multiple of a column, write I(5 * x)"
+            )
         if not ready:
             waiting += [(node, True), *((one, False) for one in parts)]
             continue
@@ -61,6 +66,10 @@ def refuse(text: str, tree: Any) -> None:
             _refuse_never(text, there, sets[0])
             there.difference_update(sets[0])
         found[id(node)] = there
+
+
+def _is_number(part: Any) -> bool:
+    return str(part).replace(".", "", 1).isdecimal() and str(part) != INTERCEPT
 
 
 def _refuse_never(text: str, there: set[Any], gone: set[Any]) -> None:

@@ -50,7 +50,7 @@ def bitwise(side: Iterable[Any]) -> set[str]:
     """Columns whose bits one side of a formula joins: floating-point numbers have none that could be.
 
     >>> from tallbayes.data.parsed import parse
-    >>> bitwise(parse("y ~ I(n ^ 1) + I((x > 0) & (z > 0))").right)
+    >>> bitwise(parse("y ~ I(n & 1) + I((x > 0) & (z > 0))").right)
     {'n'}
     """
     found = set[str]()
