@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import gzip
+from fractions import Fraction
 
 import narwhals as nw
 import numpy as np
@@ -154,6 +155,15 @@ REFUSED = {
         {"d": np.array(["a", 1], dtype=object)},
         "column 'd' has mixed content: numbers, and the text 'a' at row 0; if it marks a missing value, say na_values",
     ),
+    "mixed kinds": (
+        {"d": np.array([None, True, 2], dtype=object)},
+        "column 'd' has mixed content: True at row 1, and 2 at row 2; make it all of one kind",
+    ),
+    "of no type": (
+        {"d": np.array([Fraction(1, 3)], dtype=object)},
+        r"column 'd' holds values of type Fraction, such as Fraction\(1, 3\) at row 0; make it numbers or text",
+    ),
+    "periods": ({"d": pd.period_range("2020", periods=2, freq="D")}, r"holds values of type period\[D\]; make it"),
     "mixed levels": (pd.DataFrame({"d": pd.Categorical(["a", 1])}), "column 'd' has levels of mixed types"),
     "lists": (pl.DataFrame({"d": [[1], [2]]}), "column 'd' holds values of type .*list"),
     "bytes": ({"d": np.array([b"a"], dtype=object)}, "column 'd' holds values of type binary"),

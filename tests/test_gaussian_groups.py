@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -291,3 +292,16 @@ def test_what_is_refused():
             tb.fit("y ~ x + (1 | g)", frame(), family="gaussian", method=method, progress=False)
     with pytest.raises(ValueError, match="linear combination"):
         tb.fit("y ~ x + x2 + (1 | g)", frame().assign(x2=frame()["x"] * 2), family="gaussian", progress=False)
+
+
+def test_names_that_other_parameters_have_are_refused():
+    data = frame()
+    for formula, columns, model in (
+        ("y ~ sd", {"sd": "x"}, tb.GaussianModel),
+        ("y ~ sd + (1 | g)", {"sd": "x"}, tb.GaussianGroups),
+        ("y ~ x + (1 | sd)", {"sd": "g"}, tb.GaussianGroups),
+        ("y ~ `1|g_sigma` + (1 | g)", {"1|g_sigma": "x"}, tb.GaussianGroups),
+    ):
+        (name,) = columns
+        with pytest.raises(ValueError, match=re.escape(f"column {name!r} has the name of another parameter")):
+            model(formula, data.assign(**{name: data[columns[name]]}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import fractions
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -71,6 +72,13 @@ def _objects(make: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
     return made
 
 
+class Colour(enum.Enum):
+    """Values that no table has a type for."""
+
+    RED = 1
+    BLUE = 2
+
+
 DAY = datetime.date(2020, 1, 1)
 # What is neither a number nor a level.
 NEITHER: dict[str, Callable[[np.ndarray], Any]] = {
@@ -95,6 +103,12 @@ NEITHER: dict[str, Callable[[np.ndarray], Any]] = {
     "objects: numbers and text": _objects(lambda one: one if one > -1 else "a"),
     "objects: numbers and dates": _objects(lambda one: one if one > -1 else DAY),
     "objects: bools and text": _objects(lambda one: True if one > -1 else "a"),
+    "objects: bools and numbers": _objects(lambda one: bool(one > 0) if one < 0.5 else 2.5),
+    "objects: Decimal and numbers": _objects(lambda one: decimal.Decimal("1.5") if one > 0 else 2.5),
+    "objects: enums": _objects(lambda one: Colour.RED if one > 0 else Colour.BLUE),
+    "objects: dates and times of them": _objects(lambda one: DAY if one > 0 else datetime.datetime(2020, 1, 2)),
+    "objects: arrays of no axes": _objects(np.array),
+    "interval": lambda x: pd.IntervalIndex(pd.cut(x, 4)),
     "bytes": lambda x: np.array([b"%d" % int(10 * one) for one in x]),
     "void": lambda x: np.array([(one, 1) for one in x], dtype=[("a", float), ("b", int)]),
     "masked array": lambda x: np.ma.masked_array(x, mask=np.arange(len(x)) == 3),

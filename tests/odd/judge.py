@@ -45,6 +45,7 @@ FROM_BELOW = re.compile(
     r"|could not convert string|invalid literal|not subscriptable|not iterable|slice indices|could not be broadcast"
     r"|SVD|singular matrix|positive definite|dtype\(|KeyError|IndexError|setting an array element"
     r"|not supported between|unsupported operand|division by zero|malformed node|math domain|overflow encountered"
+    r"|Could not convert|did not recognize|ArrowPeriodType|inhomogeneous|with a dtyped|numpy boolean"
     r"|__quoted_|FactorEvaluation|numba|llvm|embedded null|Maximum allowed dimension",
     re.IGNORECASE,
 )

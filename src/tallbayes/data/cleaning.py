@@ -28,11 +28,11 @@ class Cleaning(NamedTuple):
         """
         if name in self.dates:
             self._check_zone(name, values)
-            return clean(name, values, dates=True)
+            return clean(name, values, True, where)
         values = self.texts.read(values, name not in self.text)
         _refuse_mixed(name, values, where)
         _refuse_bytes(name, values, where)
-        return clean(name, values)
+        return clean(name, values, where=where)
 
     def _check_zone(self, name: str, values: Any) -> None:
         zone, known = zone_of(values), self.zones.get(name)

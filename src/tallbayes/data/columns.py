@@ -5,20 +5,25 @@ Numbers are float64 or int64 arrays, text is a pandas Categorical, dates are dat
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data import dates as date_parts
+from tallbayes.data.options import shown
 from tallbayes.data.summand import quoted
+from tallbayes.data.tally import Where, row
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Mask = NDArray[np.bool_]
 
 LARGEST = 2**63 - 1  # whole number
 
 
-def clean(name: str, values: Any, dates: bool = False) -> Any:
+def clean(name: str, values: Any, dates: bool = False, where: Where = row) -> Any:
     """Turn a pandas or pyarrow column into numbers or text, or into dates if they are asked for.
 
     Booleans become 0 and 1. Text has its levels as they come: in any order, with or without a row. Dates lose their
@@ -29,7 +34,7 @@ def clean(name: str, values: Any, dates: bool = False) -> Any:
     (array([1., 0.]), ['b', 'a'])
     """
     try:
-        return _dates(name, values) if dates else _numbers_or_text(name, values)
+        return _dates(name, values, where) if dates else _numbers_or_text(name, values, where)
     except UnicodeEncodeError as error:
         raise ValueError(
             f"column {name!r} has text that is not valid Unicode, such as {error.object[:40]!r}; correct that value"
@@ -120,10 +125,11 @@ def gaps(values: Any) -> tuple[Mask | None, Mask | None]:
     return (absent if absent.any() else None), (infinite if infinite.any() else None)
 
 
-def _numbers_or_text(name: str, values: Any) -> Any:
+def _numbers_or_text(name: str, values: Any, where: Where) -> Any:
     import pandas as pd
     import pyarrow as pa
 
+    own = ""  # what pandas calls a type of its own
     if isinstance(values, pd.Series):
         kind = values.dtype.kind
         if isinstance(values.dtype, pd.CategoricalDtype):
@@ -136,12 +142,8 @@ def _numbers_or_text(name: str, values: Any) -> Any:
             raise ValueError(f"column {name!r} is complex; take its real part or its size first")
         if pd.api.types.infer_dtype(values, skipna=True) == "decimal":
             return np.array([_as_float(value) for value in values])
-        try:
-            values = pa.table({"column": values}).column(0)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise ValueError(f"column {name!r} has mixed content; make it all numbers or all text ({error})") from error
-        except OverflowError as error:
-            raise ValueError(f"column {name!r} has whole numbers that are too large; make it floating point") from error
+        own = str(values.dtype) if isinstance(values.dtype, pd.PeriodDtype | pd.IntervalDtype) else ""
+        values = _as_arrow(name, values, where)
 
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
@@ -158,7 +160,33 @@ def _numbers_or_text(name: str, values: Any) -> Any:
         if not holds_dates(values):
             raise ValueError(f"column {name!r} holds durations or times of day; make it a number first")
         raise ValueError(f"column {name!r} holds dates or times; in a formula, {date_parts.hint(quoted(name))}")
-    raise ValueError(f"column {name!r} holds values of type {kind}; make it numbers or text first")
+    raise ValueError(f"column {name!r} holds values of type {own or kind}; make it numbers or text first")
+
+
+def _as_arrow(name: str, values: pd.Series[Any], where: Where) -> Any:
+    """A column of pandas as one of Arrow, which has no types for some things, and one type for a column."""
+    import pyarrow as pa
+
+    try:
+        return pa.table({"column": values}).column(0)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        there = np.flatnonzero(values.notna())
+        first = values.iloc[there[0]]
+        other = next((place for place in there if _sort(values.iloc[place]) is not _sort(first)), None)
+        said = f"{shown(first)} at {where(int(there[0]))}"
+        if other is None:
+            what = f"holds values of type {type(first).__name__}, such as {said}; make it numbers or text first"
+        else:
+            and_other = f"{shown(values.iloc[other])} at {where(int(other))}"
+            what = f"has mixed content: {said}, and {and_other}; make it all of one kind"
+        raise ValueError(f"column {name!r} {what}") from error
+    except OverflowError as error:
+        raise ValueError(f"column {name!r} has whole numbers that are too large; make it floating point") from error
+
+
+def _sort(value: Any) -> type:
+    """The type of a value, one for all numbers."""
+    return float if isinstance(value, int | float | np.number) and not isinstance(value, bool) else type(value)
 
 
 def holds_dates(values: Any) -> bool:
@@ -182,12 +210,12 @@ def holds_dates(values: Any) -> bool:
     return bool(pa.types.is_date(values.type) or pa.types.is_timestamp(values.type))
 
 
-def _dates(name: str, values: Any) -> Any:
+def _dates(name: str, values: Any, where: Where) -> Any:
     import pandas as pd
     import pyarrow as pa
 
     if not holds_dates(values):
-        cleaned = _numbers_or_text(name, values)
+        cleaned = _numbers_or_text(name, values, where)
         if pd.isna(cleaned).all():  # of no kind; the missing values are found later
             return cleaned
         raise ValueError(
@@ -203,7 +231,7 @@ def _dates(name: str, values: Any) -> Any:
                 f"column {name!r} has times of several time zones ({zones[0]}, {zones[1]}); make them of one first, "
                 "with pandas.to_datetime(..., utc=True) for example"
             )
-        values = pa.table({"column": values}).column(0)
+        values = _as_arrow(name, values, where)
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("ms"))
     if values.type.tz is None:

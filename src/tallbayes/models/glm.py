@@ -237,6 +237,8 @@ class GLM:
             )
         self.rows, self.family, self.coefficients = rows, family, coefficients
         self._group, self.levels = group or "", tuple(levels)
+        if taken := {*coefficients, self._group}.intersection(self.names[len(coefficients) :]):
+            raise ValueError(f"column {min(taken)!r} has the name of another parameter of the model; rename it")
         vars(self).pop("first", None)  # it was of columns that were left out since
 
     @once
