@@ -350,6 +350,18 @@ def test_categories_of_true_and_false_are_found_in_other_types():
             fit.predict({"x": x.astype(str)})
 
 
+def test_predictions_that_no_number_can_hold_are_refused():
+    rng = np.random.default_rng(1)
+    data = {"x": rng.normal(size=80), "y": rng.poisson(2.0, 80)}
+    for family, far in (("poisson", 1e9), ("gaussian", 1.7e308)):
+        fit = tb.fit("y ~ x", data, family, draws=20, warmup=20, seed=1, progress=False)
+        pieces = tb.scan(lambda far=far: iter([pd.DataFrame({"x": [0.0, 1.0]}), pd.DataFrame({"x": [1.0, far, -far]})]))
+        with pytest.raises(
+            ValueError, match=r"the expected outcome of row [34]\b.* is too large for a number for some"
+        ):
+            fit.predict(pieces)
+
+
 def test_predict_says_what_is_wrong():
     fit, _ = loans()
     new = {"fico": [650.0, 720.0], "bank": ["b", "a"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import tallbayes as tb
-from odd.case import Case, Complaints, pick, refused
+from odd.case import FEW, Case, Complaints, pick, refused
 from odd.saved import fitted
 
 KIND = "predictions"
@@ -90,6 +91,8 @@ def _rows(rng: np.random.Generator) -> Iterator[Case]:
         "no file": ("nothing.csv", "nothing.csv"), "unequal lengths": ({"x": x, "c": c[:-1]}, "x|c"),
         "a generator": ((one for one in [frame]), "once"), "x twice": (pd.concat([frame, frame[["x"]]], axis=1), "x"),
         "a dict of numbers": ({"x": 1.0, "c": "a"}, "x|c"),
+        "numbers for x as categories": (frame.assign(x=pd.Categorical(x)), "x"),
+        "periods for x": (frame.assign(x=pd.period_range("2020", periods=size, freq="D")), "x"),
         "bools for levels": (frame.assign(c=True), "c"), "bytes for levels": (frame.assign(c=[b"a"] * size), "c"),
     }  # fmt: skip
     for name, (data, word) in bad.items():
@@ -110,6 +113,28 @@ def _rows(rng: np.random.Generator) -> Iterator[Case]:
         "complex g": ({"x": x, "g": x + 1j}, "g"),
         "dates in g": ({"x": x, "g": np.full(size, np.datetime64("2020-01-01"))}, "g"),
     }
+    truths = frame.assign(x=x > 0)
+    for name, values in {
+        "bools": x > 0, "0 and 1": (x > 0) * 1, "floats": (x > 0) * 1.0, "boolean": pd.array(x > 0, dtype="boolean"),
+        "objects": (x > 0).astype(object), "categories": pd.Categorical(x > 0),
+        "categories, turned": pd.Categorical(x > 0, [True, False]), "text": (x > 0).astype(str), "others": 1 + (x > 0),
+    }.items():  # fmt: skip
+        fine = name not in ("text", "others")
+        yield Case(
+            KIND,
+            f"rows for a category of True and False: {name}",
+            lambda folder, values=values: _of_truths().predict(frame.assign(x=values)),
+            (lambda table: _like(table, _of_truths().predict(truths.astype({"x": "category"})))) if fine else None,
+            ("x",),
+            answer=fine,
+        )
+    yield refused(
+        KIND,
+        "predict what no number can hold",
+        lambda folder: _counting().predict({"x": [0.0, 1e9]}),
+        "row 1",
+        "too large",
+    )
     for name, (data, word) in groups.items():
         yield refused(
             KIND, f"predict of groups: {name}", lambda folder, data=data: fitted("groups").predict(data), word
@@ -135,6 +160,23 @@ def _rows(rng: np.random.Generator) -> Iterator[Case]:
         predicted("gaussian", x),
         answer=True,
     )
+
+
+@cache
+def _of_truths() -> Any:
+    """A fit of a category of True and False."""
+    x = np.resize([True, False, True], 48)
+    data = {"x": pd.Categorical(x), "y": np.resize([1, 0, 1, 1, 0, 0, 1, 1], 48)}
+    return tb.fit("y ~ x", data, **FEW)
+
+
+@cache
+def _counting() -> Any:
+    return tb.fit("y ~ x", {"x": np.linspace(-1, 1, 48), "y": np.resize([1, 0, 3, 2], 48)}, "poisson", **FEW)
+
+
+def _like(found: pd.DataFrame, right: pd.DataFrame) -> Complaints:
+    return [] if found.equals(right) else ["predictions are wrong"]
 
 
 def _no_file(folder: Path) -> Complaints:

@@ -18,6 +18,7 @@ from tallbayes.data.new_rows import NewRows, new_rows
 from tallbayes.data.options import check_number, check_whole
 from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
+from tallbayes.data.tally import Where, row
 from tallbayes.families import Family
 from tallbayes.families.exposure import Exposed
 from tallbayes.rows import threads
@@ -84,7 +85,7 @@ def predicted(
         X = formula.apply(new.source, new.where)
         offset = offsets.of(new) + formula.offset(new.source, new.where)
         own = None if effects is None else effects(new.source)
-        yield Predicted(new, predict(X, beta, offset, own, mean, interval))
+        yield Predicted(new, predict(X, beta, offset, own, mean, interval, new.where))
     offsets.check_rows(rows)
 
 
@@ -99,7 +100,13 @@ def gathered(parts: Iterable[Predicted], rows: int | None) -> Array:
 
 
 def predict(
-    X: Array, beta: Array, offset: Array, effects: Effects | None, mean: Callable[[Array], Array], interval: float
+    X: Array,
+    beta: Array,
+    offset: Array,
+    effects: Effects | None,
+    mean: Callable[[Array], Array],
+    interval: float,
+    where: Where = row,
 ) -> Array:
     """Posterior mean and ends of the interval (3, row) of the expected outcome, from draws of beta (draw, column).
 
@@ -117,7 +124,7 @@ def predict(
         return eta
 
     order = np.arange(X.shape[1]) if effects is None else effects.order(X.shape[1])
-    return summarise(order, len(beta), predictors, mean, interval)
+    return summarise(order, len(beta), predictors, mean, interval, where)
 
 
 def _linear(x: Array, slopes: Array, offset: Array) -> Array:
@@ -140,6 +147,7 @@ def summarise(
     predictors: Callable[[NDArray[np.intp]], Array],
     mean: Callable[[Array], Array],
     interval: float,
+    where: Where = row,
 ) -> Array:
     """Mean and ends of the interval (3, row), from linear predictors (row, draw) that are asked for in order."""
     place = np.array([[1 - interval], [1 + interval]]) / 2 * (draws - 1)  # among sorted draws
@@ -150,19 +158,24 @@ def summarise(
     def work(begin: int, end: int) -> None:
         for start in range(begin * step, min(end * step, len(order)), step):
             rows = order[start : start + step]
-            expected = mean(predictors(rows))
-            result[0, rows] = expected.mean(axis=1)
-            if np.isnan(result[0, rows]).any():
-                worst = int(rows[np.isnan(result[0, rows]).argmax()])
-                raise ValueError(
-                    f"the expected outcome of row {worst} is not a number for some draws; see where the mean= of the "
-                    "family is defined"
-                )
+            with np.errstate(over="ignore"):  # which is told below
+                expected = mean(predictors(rows))
+                result[0, rows] = expected.mean(axis=1)
+            if not (finite := np.isfinite(result[0, rows])).all():
+                worst = int(rows[finite.argmin()])
+                raise ValueError(f"the expected outcome of {where(worst)} {_why(result[0, worst])}")
             expected.sort(axis=1)  # vectorised, so twice as fast as the partition inside np.quantile
             result[1:, rows] = (1 - share) * expected.T[below] + share * expected.T[above]
 
     threads.over_blocks(work, -(-len(order) // step), evaluations=len(order) * draws)
     return result
+
+
+def _why(mean: float) -> str:
+    """What is wrong with the mean of an expected outcome, and what to do."""
+    if np.isnan(mean):
+        return "is not a number for some draws; see where the mean= of the family is defined"
+    return "is too large for a number for some draws; correct that row, or leave it out"
 
 
 def evenly_spaced(draws: int, every: int) -> NDArray[np.intp]:
