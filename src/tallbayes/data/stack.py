@@ -170,7 +170,22 @@ def agreed(path: str, schemas: Iterable[tuple[str, Any]]) -> Any:
         try:
             found = pa.unify_schemas([found, own], promote_options="permissive") if found else own
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            column, here, before = next(_unlike(own, found))
             raise ValueError(
-                f"the files {path!r} disagree on the type of a column: {name} differs from those before it: {error}"
+                f"the files {path!r} disagree on the type of a column: {name} differs from those before it, where "
+                f"{column!r} is {before}, but {here} here; make it the same in all"
             ) from error
     return found
+
+
+def _unlike(own: Any, others: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Columns whose types in two schemas cannot be made one."""
+    import pyarrow as pa
+
+    for field in own:
+        if field.name in others.names:
+            two = pa.schema([field]), pa.schema([others.field(field.name)])
+            try:
+                pa.unify_schemas(two, promote_options="permissive")
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                yield field.name, field.type, two[1].types[0]
