@@ -403,7 +403,7 @@ BAD_DATA = [
     ("log(z) ~ x", {"z": 0.0}, r"'log\(z\)' is not finite in 1 of 300 rows \(first at row 4: -inf\)"),
     ("y ~ w", {}, "no column 'w' in the data"),
     ("g ~ x", {}, r"'g' is text with 3 levels .*outcome=\"yes\", or in the formula: I\(g == 'yes'\) ~ \.\.\."),
-    ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is text"),
+    ("C(n) ~ x", {}, r"the outcome 'C\(n\)' is a category"),
     ("poly(x, 2) ~ z", {}, r"the outcome 'poly\(x, 2\)' gives 2 columns"),
     ("y ~ C(n, levels=[1, 2])", {}, r"levels=... leaves out levels: .*\{.*3.*\}"),
     ("y ~ log(g)", {}, "cannot compute .log.g.. of the formula: column 'g' is text, and this needs numbers"),

@@ -118,6 +118,9 @@ NO_NUMBERS = {  # what NumPy would compute, and not as it is meant
     "C(g, Treatment('q'))": "contrasts begin with the level 'q', which is none of the levels",
     "C(g, contr.poly(scores=[1]))": "scores= needs a number for each level",
     "cr(x, df=2)": "it needs a larger df, or more knots",
+    "scale(x) + `scale(x)`": r"scale\(x\) as the name of a column, and as what is computed; rename the column",
+    "log( z ):`log(z)`": r"log\(z\) as the name of a column, and as what is computed; rename the column",
+    "s(x)": r"which tb.fit takes; for tb.MARS, add up its variables",
     "x:5": "has 5 in an interaction, which would not be in its name; .*I.5 . x",
     "x * 5": "no number but 0 and 1 is a term; .*I.5 . x",
 }

@@ -195,7 +195,9 @@ def test_a_file_with_other_columns_or_types_is_named(ending, tmp_path):
     WRITERS[ending](TABLE.set_column(1, "k", pa.array(["text"] * ROWS)), tmp_path / f"b.{ending}")
     source = open_source(tmp_path)
     for read_all in (source.load, lambda wanted: list(source.pieces(wanted))):
-        with pytest.raises(ValueError, match=rf"disagree on the type .*b\.{ending}' differs .* 'k' is int64, but .*string"):
+        with pytest.raises(
+            ValueError, match=rf"disagree on the type .*b\.{ending}' differs .* 'k' is int64, but .*string"
+        ):
             read_all(["k"])
 
 

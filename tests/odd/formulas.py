@@ -217,6 +217,13 @@ def _names(rng: np.random.Generator, table: Table) -> Iterator[Case]:
             ("name|column|formula|" + name.strip(),),
             answer=plain and formula != "y ~ `.`" and name not in ("1", "0", "-1", "."),
         )
+    for term in ("scale(x)", "log(z)", "I(x + z)", "{x + z}"):
+        name = term.strip("{}")
+        data = table.dict(**{name: table["i"]})
+        for formula in (f"y ~ {term} + `{name}`", f"y ~ `{name}`:c + {term}", f"`{name}` ~ {term}"):
+            yield refused(KIND, f"a column named {name}: {formula}", fits(formula, data, **FEW), "rename the column")
+        truth = right(table.problem(columns={name: table["i"]}))
+        yield Case(KIND, f"a column named {name}, by itself", fits(f"y ~ `{name}`", data), truth, answer=True)
     for name in names[:25]:
         data = {"y": table["y"], "x": table["x"], name: table["g"]}
         truth = right(table.problem(groups=(name, table["g"].tolist())))

@@ -120,9 +120,14 @@ def refuse_code(formula: str) -> None:
                 f"the formula {limits.shown(formula)} has `{token.token}`, which formulaic reads as {token.token}; "
                 f"write Q('{token.token}') for that column, or rename it"
             )
+    names = {token.token for token in every if token.kind is not None and token.kind.value == "name"}
     for token in sanitize_tokens(every):
         if token.kind is not None and token.kind.value == "python":
             check(token.token)
+            if token.token in names:  # formulaic would take the two for one
+                raise ValueError(
+                    f"the formula has {token.token} as the name of a column, and as what is computed; rename the column"
+                )
 
 
 def _texts_in(node: ast.expr) -> bool:
@@ -236,6 +241,8 @@ class _Check:
 
     def call(self, node: ast.Call, known: dict[str, Arguments]) -> Any:
         name = self.shown(node.func)
+        if name == "s":
+            self.refuse("has s(...), which tb.fit takes; for tb.MARS, add up its variables, as in 'y ~ x + z'")
         if not isinstance(node.func, ast.Name | ast.Attribute) or name not in known or name in self.quoted:
             self.refuse(f"calls {name!r}, which is not among the functions it can call: {LISTED}")
         self.functions.append(name)

@@ -255,13 +255,14 @@ class Learning:
     def left(self, example: pd.DataFrame, kinds: Mapping[str, Kind], transforms: dict[str, Any]) -> Design:
         """The left side, which must give one number for each row."""
         column, name = self.parsed.outcome_column, self.parsed.outcome
-        text = column is not None and kinds[column].levels is not None
-        design = None if text else materialise(self.parsed.left, example, transforms, {})
+        levels = None if column is None else kinds[column].levels
+        design = None if levels is not None else materialise(self.parsed.left, example, transforms, {})
         if design is None or design.categories:
             odd = self.columns[column].odd if column else None
+            what = "text" if levels is not None and isinstance(levels.values[0], str) else "a category"
             told = "" if odd is None else f": it is {odd.value!r} at {odd.where}"
             mark = f"; {remedy(odd.value)}" if odd is not None and writing(odd.value) != "text" else ""
-            raise ValueError(f"the outcome {name!r} is text; make it a number{told}{mark}")
+            raise ValueError(f"the outcome {name!r} is {what}; make it a number{told}{mark}")
         if len(design.names) != 1:
             raise ValueError(f"the outcome {name!r} gives {len(design.names)} columns; it must give one")
         return design
