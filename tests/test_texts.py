@@ -84,6 +84,30 @@ def test_numbers_that_mark_missing_values(data, kind):
     assert design(data({"y": Y, "x": x})).shape == (2, ROWS)
 
 
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "Float32", "Sparse[float32]", "float32[pyarrow]", "category"])
+def test_numbers_mark_missing_values_as_their_columns_hold_them(kind):
+    x = pd.Series(np.where(np.arange(ROWS) == BAD, -99.9, np.arange(ROWS) % 7)).astype(kind)
+    right = design(pd.DataFrame({"y": Y, "x": x}).drop(index=BAD))
+    assert (right[1:] >= 0).all()
+    tables = [pd.DataFrame({"y": Y, "x": x})]
+    if "Sparse" not in kind:  # which Arrow has not
+        tables.append(pa.table(tables[0]))
+    for table in tables:
+        np.testing.assert_array_equal(design(table, na_values=-99.9, missing="drop"), right)
+
+
+def test_dates_that_mark_missing_values(tmp_path):
+    days = np.datetime64("2026-01-31") + 3 * np.arange(ROWS)
+    days[BAD] = np.datetime64("1900-01-01")
+    right = tb.GLM("y ~ month(d)", {"y": Y[GOOD], "d": days[GOOD]}).rows.arrays.x
+    pd.DataFrame({"y": Y, "d": days.astype(str)}).to_csv(tmp_path / "dates.csv", index=False)
+    for one in (days, days.astype("M8[s]"), days.astype(object), pd.Series(days).dt.tz_localize("Asia/Tokyo")):
+        found = tb.GLM("y ~ month(d)", {"y": Y, "d": one}, na_values=["?", "1900-01-01", "1900-13-01"], missing="drop")
+        np.testing.assert_array_equal(found.rows.arrays.x, right)
+    found = tb.GLM("y ~ month(d)", tmp_path / "dates.csv", na_values="1900-01-01", missing="drop")
+    np.testing.assert_array_equal(found.rows.arrays.x, right)
+
+
 WRITTEN = {
     "?": ("mark", 'na_values="?"'),
     ".": ("mark", 'na_values="."'),

@@ -227,6 +227,22 @@ def _remedies(rng: np.random.Generator, table: Table) -> Iterator[Case]:
             yield Case(KIND, f"na_values={mark!r}, {holder}", call, right(problem), answer=True)
             call = fits("y ~ z", _held(holder, _few(table, z=values)), na_values=mark, **FEW)
             yield refused(KIND, f"na_values={mark!r}, {holder}, not dropped", call, "z")
+    for kind in ("f2", "f4", "Float32", "Sparse[float32]", "float32[pyarrow]", "int64", "Int16"):
+        mark = -99 if "nt" in kind else -99.9
+        values = pd.Series(np.where(kept, np.trunc(table["z"]), mark)).astype(kind)
+        call = fits("y ~ z", pd.DataFrame(_few(table, z=values)), na_values=mark, missing="drop")
+        problem = table.problem(columns={"z": np.trunc(table["z"][kept])}, y=table["y"][kept])
+        yield Case(KIND, f"na_values={mark!r}, {kind}", call, right(problem), answer=True)
+    codes = pd.Categorical(np.where(kept, table["i"] % 3, -9))
+    columns = {f"z[T.{level}]": table["i"][kept] % 3 == level for level in (1, 2)}
+    call = fits("y ~ z", pd.DataFrame(_few(table, z=codes)), na_values=-9, missing="drop")
+    problem = table.problem(columns=columns, y=table["y"][kept])
+    yield Case(KIND, "na_values=-9, categories of numbers", call, right(problem), answer=True)
+    days = np.datetime64("2026-01-01") + 5 * np.arange(table.rows)
+    days[~kept] = np.datetime64("9999-12-31")
+    call = fits("y ~ days(z)", _few(table, z=days), na_values="9999-12-31", missing="drop")
+    problem = table.problem(columns={"days(z)": days[kept].astype(float)}, y=table["y"][kept])
+    yield Case(KIND, "na_values='9999-12-31'", call, right(problem), answer=True)
     for value in ("", "..", 5, None if False else True, ["."], ";"):
         yield refused(KIND, f"decimal={value!r}", fits("y ~ z", _few(table), decimal=value, **FEW), "decimal")
     for value in (True, object, 1j, {"z": 1}):

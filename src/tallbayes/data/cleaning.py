@@ -28,7 +28,7 @@ class Cleaning(NamedTuple):
         """
         if name in self.dates:
             self._check_zone(name, values)
-            return clean(name, values, True, where)
+            return self.texts.without_dates(clean(name, values, True, where))
         values = self.texts.read(values, name not in self.text)
         _refuse_mixed(name, values, where)
         _refuse_bytes(name, values, where)

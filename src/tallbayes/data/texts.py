@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,28 @@ class Texts(NamedTuple):
         """
         return [float(self.plain(text)) for text in self.na_values if re.match(number(self.decimal), text)]
 
+    def held(self, size: int) -> list[float]:
+        """These numbers as they are in a column of floating-point numbers of so many bytes.
+
+        >>> Texts(na_values=("-99.9",)).held(4)
+        [-99.9000015258789]
+        """
+        with np.errstate(over="ignore"):
+            found: list[float] = np.array(self.numbers).astype(f"f{size}").astype(float).tolist()
+        return found
+
+    def without_dates(self, values: Any) -> Any:
+        """An array of dates without those that mark missing values.
+
+        >>> Texts(na_values=("1900-01-01",)).without_dates(np.array(["1900-01-01", "2026-11-19"], "M8[s]"))
+        array([                'NaT', '2026-11-19T00:00:00'], dtype='datetime64[s]')
+        """
+        if values.dtype.kind == "M":
+            for text in filter(DATE.fullmatch, self.na_values):
+                with suppress(ValueError):  # of a month 13
+                    values = np.where(values == np.datetime64(text), np.datetime64("NaT"), values)
+        return values
+
     def plain(self, text: str) -> str:
         """A number as Python writes it."""
         return text.strip().replace(self.decimal, ".")
@@ -76,7 +99,10 @@ class Texts(NamedTuple):
             if isinstance(values.dtype, pd.CategoricalDtype):
                 return self._of_levels(values, numbers)
             if values.dtype.kind in "iuf":
-                return values.mask(values.isin(self.numbers)) if self.numbers else values
+                if not self.numbers:
+                    return values
+                size = getattr(values.dtype, "itemsize", 0) or np.dtype(values.dtype.type).itemsize
+                return values.mask(values.isin(self.held(min(size, 8) if values.dtype.kind == "f" else 8)))
             if values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True).startswith("mixed"):
                 values = values.mask(values.isin(self.na_values))  # all others may be of one kind
             try:
@@ -92,7 +118,8 @@ class Texts(NamedTuple):
             ends = np.iinfo(kind.to_pandas_dtype())
             return _without(values, [int(one) for one in self.numbers if ends.min <= one <= ends.max and one % 1 == 0])
         if self.numbers and (types.is_floating(kind) or types.is_decimal(kind)):
-            return _without(values.cast(pa.float64(), safe=False), self.numbers)
+            size = kind.bit_width // 8 if types.is_floating(kind) else 8
+            return _without(values.cast(pa.float64(), safe=False), self.held(size))
         return values
 
     def _of_levels(self, values: Any, numbers: bool) -> Any:
@@ -102,7 +129,8 @@ class Texts(NamedTuple):
 
         levels = values.cat.categories
         if pd.api.types.infer_dtype(levels) != "string":
-            return values
+            gone = [level for level in levels.tolist() if level in self.numbers and not isinstance(level, bool)]
+            return values.cat.remove_categories(gone)
         gone = [level for level in levels if level.strip() in self.na_values]
         values = values.cat.remove_categories(gone)
         if not numbers or values.cat.ordered:
@@ -136,6 +164,7 @@ def _without(values: Any, missing: Iterable[float]) -> Any:
 
 
 USUAL = Texts()
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?")
 
 
 def number(decimal: str = ".") -> str:
