@@ -110,6 +110,7 @@ NO_NUMBERS = {  # what NumPy would compute, and not as it is meant
     "I(x * 2 ^ 3)": "where '.' joins bits",
     "where(g, x, z)": "column 'g' is text, and this needs numbers",
     "round(g)": "column 'g' is text, and this needs numbers",
+    "clip(x, 1, -1)": "whose lower bound is above the upper one",
     "maximum(x)": "maximum takes 2 arguments",
     "where(x > 0, 1)": "where takes 3 arguments",
     "C(g, Treatment)": r"contrasts Treatment, which need more, as in Treatment\('b'\)",

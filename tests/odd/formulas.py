@@ -58,6 +58,7 @@ SLIPS = (
     "y ~ I((x > 0) * (z > 5) + (i > 0))", "I((x > 0) + (z > 5)) ~ i", "y ~ x + offset((x > 0) + (z > 5))",
     "y ~ x:5", "y ~ 5:x", "y ~ x * 5", "y ~ x / 2", "y ~ (x + z):2", "y ~ x:2.5", "y ~ (x + z) ** 2.0",
     "y ~ where(c, x, z)", "y ~ where(c, 1, 0)", "y ~ round(c)", "y ~ maximum(x)", "y ~ where(x > 0, 1)",
+    "y ~ clip(x, 1, 0)", "y ~ clip(x, 0)", "y + y ~ x",
     "y ~ cr(x, df=2)", "y ~ cs(x, df=2)", "y ~ bs(x, df=4, lower_bound=0)", "y ~ bs(x, df=4, upper_bound=0)",
 )  # fmt: skip
 
@@ -161,7 +162,8 @@ def _right(rng: np.random.Generator, table: Table) -> Iterator[Case]:
         "x + c": {"x": x, "c[T.b]": b, "c[T.c]": c},
         "x + x:c": {"x": x, "x:c[T.b]": x * b, "x:c[T.c]": x * c}, "I(x > 0)": {"I(x > 0)": x > 0},
         "where(x > 0, x, 0)": {"where(x > 0, x, 0)": np.where(x > 0, x, 0)},
-        "(x + z) ** 2": {"x": x, "z": z, "x:z": x * z}, "x\n + z": {"x": x, "z": z}, "x\t+ z": {"x": x, "z": z},
+        "(x + z) ** 2": {"x": x, "z": z, "x:z": x * z}, "(x + z):(x + z)": {"x": x, "z": z, "x:z": x * z},
+        "(x + z) * (x + z)": {"x": x, "z": z, "x:z": x * z}, "x\n + z": {"x": x, "z": z}, "x\t+ z": {"x": x, "z": z},
         "`x`": {"x": x}, "1 + x": {"x": x}, "Q('x')": {"Q('x')": x},
         "maximum(x, 0)": {"maximum(x, 0)": np.maximum(x, 0)}, "sqrt(z)": {"sqrt(z)": np.sqrt(z)},
         "I(x / z)": {"I(x / z)": x / z}, "i": {"i": i}, "abs(i)": {"abs(i)": np.abs(i)},

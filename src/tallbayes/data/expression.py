@@ -282,6 +282,9 @@ class _Check:
         """A function of NumPy, which makes numbers of Python's numbers, and nothing else."""
         if name.removeprefix("np.") in COMPLETE and len(node.args) < CALLABLE[name].most:
             self.refuse(f"has {self.shown(node)!r}, but {name} takes {CALLABLE[name].most} arguments")
+        bounds = [_literal(one) for one in node.args[1:]] if name.endswith("clip") else []
+        if len(bounds) == 2 and all(isinstance(one, int | float) for one in bounds) and bounds[0] > bounds[1]:
+            self.refuse(f"has {self.shown(node)!r}, whose lower bound is above the upper one")
         texts, truths = False, []
         for place, argument in enumerate(node.args):
             if name.endswith("round") and place == 1:

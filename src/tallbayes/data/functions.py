@@ -75,7 +75,7 @@ NUMPY = {
     "round": Arguments(2, ("decimals",)),
     "where": Arguments(3),
 }
-COMPLETE = ("maximum", "minimum", "where")  # functions that need all of their arguments
+COMPLETE = ("clip", "maximum", "minimum", "where")  # functions that need all of their arguments
 NUMBERS = ("e", "pi")  # np.e and np.pi
 DATES = dict.fromkeys(dates.PARTS, Arguments(1))  # of a column of dates
 CALLABLE = WITH_MEMORY | PLAIN | NUMPY | DATES | {f"np.{name}": takes for name, takes in NUMPY.items()}

@@ -23,7 +23,8 @@ def refuse(text: str, tree: Any) -> None:
     ValueError: the formula 'y ~ x - z' takes z away, which is not among its terms; for a difference of columns ...
     """
     left, right = tree.args
-    if getattr(left, "args", ()) and left.operator.symbol != "+":
+    outcomes = [str(part) for part in getattr(left, "args", ())]
+    if outcomes and (left.operator.symbol != "+" or len(set(outcomes)) < len(outcomes)):
         said = text.partition("~")[0].strip()
         raise ValueError(
             f"the formula {shown(text)} has arithmetic left of the '~'; for an outcome that is computed, write "
@@ -50,7 +51,8 @@ def refuse(text: str, tree: Any) -> None:
                 f"the formula {shown(text)} has {parts[0]} {symbol} {parts[1]}, which stands for interactions of "
                 f"several terms and is {parts[0]} alone; for a power of the column, write I({parts[0]} ** {parts[1]})"
             )
-        if symbol in (":", "*") and len(parts) == 2 and str(parts[0]) == str(parts[1]):
+        alone = not any(hasattr(part, "args") for part in parts)
+        if symbol in (":", "*") and alone and len(parts) == 2 and str(parts[0]) == str(parts[1]):
             raise ValueError(
                 f"the formula {shown(text)} has {parts[0]} {symbol} {parts[1]}, which is {parts[0]} alone; for the "
                 f"square of the column, write I({parts[0]} ** 2)"
