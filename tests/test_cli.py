@@ -29,6 +29,7 @@ from tallbayes.models.priors import Normal, StudentT
 from tallbayes.results import report
 from tallbayes.results.example import example
 from tallbayes.results.file import load
+from tallbayes.results.fit import Fit
 from tallbayes.sampling import methods, setup
 from tallbayes.sampling.estimators import SplineProxy, TaylorProxy
 from tallbayes.sampling.methods import MH, Auto, Consensus, Subsampling, Thinned, TwoStage
@@ -167,7 +168,7 @@ def test_choices_are_those_of_the_library():
 
 def test_fit_prints_saves_and_says_what_next(data, tmp_path):
     out = tmp_path / "fit.nc"
-    done = run("fit", data, "y ~ x", "--out", out, "--chains", 1, "--seed", 1)
+    done = run("fit", str(data), "y ~ x", "--out", out, "--chains", 1, "--seed", 1)
     assert done.exit_code == 0, done.output
     saved = load(out)
     assert done.stdout.startswith(repr(saved))
@@ -667,6 +668,43 @@ def until(fd, pattern, seconds=120):
                 assert pattern is None, shown[-2_000:]
                 break
     return shown.decode()
+
+
+PRESSED = """
+import os, signal, sys
+
+class Press:
+    def find_spec(self, name, *rest):
+        if name == "tallbayes.plots":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = [sys.argv[1], "--help"]
+sys.meta_path.insert(0, Press())
+import tallbayes
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_ctrl_c_while_the_command_is_imported():
+    """A line for a command; a program that imports the package sees to its interrupts itself."""
+    command, program = (
+        subprocess.run([sys.executable, "-c", PRESSED, name], capture_output=True, text=True, timeout=60)
+        for name in ("/usr/bin/tallbayes", "/home/me/analysis.py")
+    )
+    assert (command.returncode, command.stderr) == (130, "interrupted before there was a result\n")
+    assert "KeyboardInterrupt" in program.stderr
+
+
+def test_ctrl_c_after_the_result_was_saved(data, tmp_path, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Fit, "report", interrupted)
+    out = tmp_path / "fit.nc"
+    done = run("fit", data, "y ~ x", *FEW, "--out", str(out), "--report", str(tmp_path / "fit.html"))
+    assert (done.exit_code, done.stderr) == (130, f"interrupted after the result was saved to {out}\n")
+    assert load(out).draws.shape[1] > 0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")

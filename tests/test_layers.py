@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "tallbayes"
 
 # One direction: a room imports from itself and from rooms before it.
 ROOMS = [
+    "starting",
     "data",
     "families",
     "rows",

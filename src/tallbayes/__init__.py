@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tallbayes import starting  # noqa: F401  # isort: skip  # first: Ctrl-C may come while others are imported
 from tallbayes import mpi, plots
 from tallbayes.data import datasets
 from tallbayes.data.scan import scan

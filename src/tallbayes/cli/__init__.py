@@ -12,13 +12,14 @@ import click
 
 from tallbayes.cli.compare_speed import compare_command, compare_speed_command
 from tallbayes.cli.fit import fit_command
-from tallbayes.cli.output import BAD_DATA, INTERRUPTED, as_typed, tell
+from tallbayes.cli.output import BAD_DATA, as_typed, tell
 from tallbayes.cli.predict import predict_command
 from tallbayes.cli.report import report_command
 from tallbayes.cli.reproduce import reproduce_command
 from tallbayes.cli.resume import resume_command, status_command
 from tallbayes.cli.simulate import simulate_command
 from tallbayes.cli.summary import summary_command
+from tallbayes.starting import INTERRUPTED, NO_RESULT, started
 
 EPILOG = """\b
 Shell completion: put this into ~/.bashrc (other shells: zsh_source, fish_source)
@@ -40,9 +41,10 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
+            started()
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            tell("interrupted before there was a result")
+            tell(NO_RESULT)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # of a reader such as head; click ends quietly
             raise

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallbayes.cli.output import INTERRUPTED, judge, tell
+from tallbayes.cli.output import judge, tell
 from tallbayes.cli.summary import to_json
+from tallbayes.starting import INTERRUPTED
 
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
@@ -21,6 +22,16 @@ def deliver(result: Fit, out: Path | None, report: Path | None, as_json: bool) -
     """Write and print a fit; returns the exit code."""
     if out is not None:
         result.save(out)  # before all else, which may be interrupted
+    try:
+        return _told(result, out, report, as_json)
+    except KeyboardInterrupt:
+        if out is None:
+            raise
+        tell(f"interrupted after the result was saved to {out}")
+        return INTERRUPTED
+
+
+def _told(result: Fit, out: Path | None, report: Path | None, as_json: bool) -> int:
     if report is not None:
         result.report(report)
     click.echo(to_json(result) if as_json else f"{result!r}\n")

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tallbayes.starting import INTERRUPTED
+
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
 
 OPTION = re.compile(r"""\b(missing|collinear|outcome|decimal|na_values)=(?:"([^"]*)"|'([^']*)'|([\w.+-]+))""")
-BAD_DATA, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+BAD_DATA, NOT_CONVERGED = 1, 3
 
 
 def tell(message: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from tallbayes.cli.choices import EXPERIMENTS, OUT
-from tallbayes.cli.output import INTERRUPTED, tell
+from tallbayes.cli.output import tell
+from tallbayes.starting import INTERRUPTED
 
 
 @click.command("reproduce")
