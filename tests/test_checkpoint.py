@@ -173,7 +173,7 @@ def test_more_draws_go_on_in_the_folder(tmp_path):
     assert same(THINNED(**FEW | {"draws": 70}, checkpoint=at), longer)
 
 
-@pytest.mark.parametrize("part", ["draws", "asked.json"])
+@pytest.mark.parametrize("part", ["draws", "asked.json", "draws/000-000000"])
 def test_parts_of_another_run_are_refused(part, run, tmp_path):
     other = tmp_path / "other.tb"
     tb.fit("y ~ x + z", DATA, method=tb.Thinned(), **FEW | {"seed": 2}, checkpoint=other)
@@ -291,6 +291,49 @@ def edited(run, tmp_path, change):
     return at
 
 
+EDITS = {
+    "nothing asked": lambda found: found.update(asked={}),
+    "asked a list": lambda found: found.update(asked=[]),
+    "draws not asked": lambda found: found["asked"].pop("draws"),
+    "versions null": lambda found: found.update(versions=None),
+    "no facts": lambda found: found.update(facts={}),
+    "run a number": lambda found: found["facts"].update(run=5),
+    "data a list": lambda found: found["facts"].update(data=[]),
+    "columns a number": lambda found: found["facts"].update(data={"rows": 600, "columns": 5}),
+    "ended in words": lambda found: found["facts"].update(ended="x"),
+    "another prior": lambda found: found["asked"]["prior"].update(packed='"normal(0, 1)"'),
+    "a prior that is none": lambda found: found["asked"]["prior"].update(packed="{"),
+    "a prior of others": lambda found: found["asked"]["prior"].update(packed='["own", "os:system", ["true"]]'),
+    "fewer draws": lambda found: found["asked"]["draws"].update(packed="10"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_was_asked_is_held_against_its_checksums_and_shape(edit, run, tmp_path):
+    at = edited(run, tmp_path, EDITS[edit])
+    with pytest.raises(tb.CheckpointError, match=r"asked.json.* is damaged"):
+        tb.resume(at, data=DATA, progress=False)
+
+
+@pytest.mark.parametrize("text", ["null", "5", "[]", "[" * 100_000, '{"format": 3}', ""])
+def test_another_file_in_place_of_what_was_asked_is_damaged(text, run, tmp_path):
+    at = shutil.copytree(run, tmp_path / "run.tb")
+    (at / "asked.json").write_text(text)
+    with pytest.raises(tb.CheckpointError, match=r"asked.json' is damaged, so the run cannot go on: it") as refused:
+        tb.resume(at, data=DATA, progress=False)
+    assert "object" not in str(refused.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes with names")
+def test_a_pipe_in_place_of_a_part_is_no_reason_to_wait(run, tmp_path):
+    at = shutil.copytree(run, tmp_path / "run.tb")
+    (at / "draws" / "state").unlink()
+    os.mkfifo(at / "draws" / "state")
+    for look in (lambda: tb.resume(at, data=DATA, progress=False), lambda: status(at)):
+        with pytest.raises(tb.DamagedError, match="is no file but a pipe"):
+            look()
+
+
 @pytest.mark.parametrize("name", ["tallbayes", "numpy"])
 def test_another_version_is_refused(name, run, tmp_path):
     at = edited(run, tmp_path, lambda asked: asked["versions"].update({name: "0.0.1"}))
@@ -369,7 +412,7 @@ def test_status_tells_how_far_a_run_is(tmp_path, monkeypatch):
         THINNED(**FEW, checkpoint=at)
     found = status(at)
     assert (found.draws, found.goal, found.running) == (40, 40, "")
-    assert found.asked["formula"].value == "y ~ x + z"
+    assert found.asked["formula"].value("formula") == "y ~ x + z"
 
 
 def test_what_goes_wrong_while_a_file_is_written_is_raised_and_the_run_goes_on_later(tmp_path, monkeypatch):

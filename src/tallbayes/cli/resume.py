@@ -44,7 +44,7 @@ def resume_command(
 
     asked, _ = read(checkpoint)
     given = {name: value for name, value in again.items() if value is not None}
-    data = given.get("data") or (asked["data"].value if "data" in asked and asked["data"].packed else "")
+    data = given.get("data") or (asked["data"].value("data") if "data" in asked and asked["data"].packed else "")
     refuse(force, {"--out": out, "--report": report}, data, folders={"the checkpoint": checkpoint})
     if report is not None:
         check_page(report)

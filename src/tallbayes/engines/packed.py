@@ -51,6 +51,8 @@ def written(path: str | os.PathLike[str], value: Any) -> Callable[[], None]:
 
 def read(path: str | os.PathLike[str]) -> Any:
     """The value that a file holds; DamagedError says what is wrong with a file that is not as it was written."""
+    if Path(path).is_fifo():
+        raise DamagedError(f"'{path}' is no file but a pipe")  # which may never end
     try:
         return from_bytes(Path(path).read_bytes())
     except FileNotFoundError as error:

@@ -27,7 +27,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from tallbayes.data.options import is_number
+from tallbayes.data.options import is_number, shown
 from tallbayes.data.writing import check_folder, full_disk, write_whole
 from tallbayes.engines import packed
 from tallbayes.engines.wire import Message, pack, unpack
@@ -37,7 +37,7 @@ from tallbayes.sampling.journal import STATE, Standing, Walk, kept_of
 from tallbayes.sampling.past import DRAWS, CheckpointError, Forgetful, Past
 from tallbayes.sampling.scribe import Scribe
 
-FORMAT = 2
+FORMAT = 3
 ASKED, LOCK = "asked.json", "lock"
 ENDED = "ended"  # the draws a chain of a run that has ended, where not all are kept
 LIBRARIES = ("tallbayes", "numpy", "scipy", "numba")  # whose versions the bits of draws may depend on
@@ -69,11 +69,18 @@ class Argument(NamedTuple):
             return cls(type(value).__name__, None, 0)
         return cls(shown, None if message.arrays else message.text, packed.checksum(value))
 
-    @property
-    def value(self) -> Any:
-        """The argument itself."""
-        assert self.packed is not None
-        return unpack(Message(self.packed, []))
+    def value(self, name: str) -> Any:
+        """The argument itself, if the file still has the one that was kept."""
+        try:
+            value = unpack(Message(self.packed or "", []))
+            if packed.checksum(value) != self.check:
+                raise ValueError("its checksum does not fit")
+        except Exception as error:  # whatever somebody has made of it
+            raise CheckpointError(
+                f"the run cannot go on: what its file {ASKED} has of {name} is damaged; take a copy, or begin another "
+                "run"
+            ) from error
+        return value
 
 
 @dataclass
@@ -230,21 +237,47 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
         raise CheckpointError(f"there is no checkpoint at '{at}': no such folder")
     if not (at / ASKED).is_file():
         raise CheckpointError(f"'{at}' is no checkpoint: it has no file {ASKED}")
-    try:
-        content = json.loads((at / ASKED).read_bytes())
-        if content.pop("check") != packed.checksum(content):
-            raise ValueError("its checksum does not fit")
-        form, known = content["format"], dict(content["versions"])
-        asked = {str(name): Argument(**argument) for name, argument in content["asked"].items()}
-        facts = dict(content["facts"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"'{at / ASKED}' is damaged, so the run cannot go on ({error})") from error
-    if form != FORMAT or others(known):
+    content = _content(at / ASKED)
+    form, known = content.get("format"), content.get("versions")
+    if form != FORMAT or (isinstance(known, dict) and others(known)):
+        begun = (isinstance(known, dict) and others(known)) or f"format {shown(form)} (here: {FORMAT})"
         raise CheckpointError(
-            f"the run in '{at}' was begun with {others(known) or f'format {form}'}; its draws might come out otherwise "
-            "here: go on with the versions that began it"
+            f"the run in '{at}' was begun with {begun}; its draws might come out otherwise here: go on with the "
+            "versions that began it"
         )
-    return asked, facts
+    if not _holds_a_run(content):
+        raise _damaged(at / ASKED, "parts of it are missing or of another kind")
+    return {name: Argument(**argument) for name, argument in content["asked"].items()}, content["facts"]
+
+
+def _content(file: Path) -> dict[str, Any]:
+    """What is in a file of ours, without its checksum."""
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, "it is no JSON") from error
+    if not isinstance(content, dict) or content.pop("check", None) != packed.checksum(content):
+        raise _damaged(file, "its checksum does not fit")
+    return content
+
+
+def _holds_a_run(content: dict[str, Any]) -> bool:
+    """Whether all is there that others count on: a checksum can be made by anybody."""
+    asked, facts = content.get("asked"), content.get("facts")
+    if not (isinstance(asked, dict) and isinstance(facts, dict) and isinstance(content.get("versions"), dict)):
+        return False
+    data = facts.get("data")
+    return (
+        {"draws", "target_ess", "chains"} <= asked.keys()
+        and all(isinstance(one, dict) and one.keys() == {*Argument._fields} for one in asked.values())
+        and all(isinstance(facts.get(name), str) for name in ("run", "began"))
+        and isinstance(facts.get(ENDED, 0), int)
+        and (data is None or (isinstance(data, dict) and isinstance(data.get("columns"), dict) and "rows" in data))
+    )
+
+
+def _damaged(file: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"'{file}' is damaged, so the run cannot go on: {why}; take a copy, or begin another run")
 
 
 @cache
@@ -264,11 +297,12 @@ def recalled(asked: Mapping[str, Argument], given: Mapping[str, Any], how: str) 
     found = dict(given)
     for name, argument in asked.items():
         if name not in found:
-            if argument.packed is None or (name == "engine" and argument.value is not None):  # somebody else's, perhaps
+            theirs = name == "engine" and argument.packed is not None and argument.value(name) is not None  # perhaps
+            if argument.packed is None or theirs:
                 raise ValueError(
                     f"{name} was {argument.shown}, which files do not keep: give it again, as in {how.format(name)}"
                 )
-            found[name] = argument.value
+            found[name] = argument.value(name)
     return found
 
 
@@ -326,7 +360,8 @@ def _lock_file(folder: Path) -> IO[str]:
     try:
         return (folder / LOCK).open("a+")
     except OSError as error:
-        raise CheckpointError(f"cannot work on the run in '{folder}': its file {LOCK!r}: {error.strerror}") from error
+        why = error.strerror or error
+        raise CheckpointError(f"cannot work on the run in '{folder}': its file {LOCK!r}: {why}") from error
 
 
 def worker(folder: Path) -> str:

@@ -97,17 +97,31 @@ class Walk:
     _since: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        if self.folder is not None and (found := kept_of(self.folder)):
-            if found.get("run") != self.run:
-                raise packed.DamagedError(f"'{self.folder}' is part of another run; give the folder back its own parts")
+        if self.folder is not None and kept_of(self.folder):
+            found = self._read(STATE)
             self._last, self._segments = found["call"], found["segments"]
             draws = self._draws(self._last, self._segments)
             self.standing = Standing(found["state"], found["streams"], draws, found["facts"])
 
     def _draws(self, call: int, segments: int) -> Draws:
-        assert self.folder is not None
-        every = [packed.read(self.folder / _segment(call, number)) for number in range(segments)]
+        every = [self._read(_segment(call, number))["draws"] for number in range(segments)]
         return Draws(*map(np.concatenate, zip(*every, strict=True)))
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """What a file of the walk holds, if it is the one that was written there: those of other runs look like it."""
+        assert self.folder is not None
+        found: dict[str, Any] = packed.read(self.folder / name)
+        if not isinstance(found, dict) or not self._label(name).items() <= found.items():
+            raise packed.DamagedError(
+                f"'{self.folder / name}' is part of another run, or had another place; give the folder back its own "
+                "parts"
+            )
+        return found
+
+    def _label(self, name: str) -> dict[str, str]:
+        """Whose a file is, and where it belongs."""
+        assert self.folder is not None
+        return {"run": self.run, "file": f"{self.folder.name}/{name}"}
 
     def begin(self, kernel: Kernel, state: Any, streams: Streams) -> tuple[Any, Draws | None]:
         """A call of `advance` from a state begins: the state it goes on from, and the draws it has made already.
@@ -119,8 +133,7 @@ class Walk:
             self._written, self._segments = 0, 0
             return state, None
         if self._call < self._last:
-            assert self.folder is not None
-            ended = packed.read(self.folder / f"{self._call:03}")
+            ended = self._read(f"{self._call:03}")
             _set(streams, ended["streams"])
             return _mapped(ended["state"], _filled), self._draws(self._call, ended["segments"])
         stood, self._written = self.standing, len(self.standing.draws.theta)
@@ -181,9 +194,10 @@ class Walk:
         self._ended.clear()
         self._segments = _add(files, self._call, self._segments, draws, self._written, made)
         self._written = made
-        kept = {"run": self.run, "call": self._call, "segments": self._segments, "made": made, "facts": facts}
+        kept = {"call": self._call, "segments": self._segments, "made": made, "facts": facts}
         files[STATE] = kept | {"state": state, "streams": streams}
-        self._writing = self.scribe.give(_writing(self.folder, files))
+        labelled = {name: self._label(name) | value for name, value in files.items()}
+        self._writing = self.scribe.give(_writing(self.folder, labelled))
         self._since = time.monotonic()
 
 
@@ -210,7 +224,7 @@ def _add(files: dict[str, Any], call: int, segments: int, draws: Draws, written:
     """Add draws that are not written yet, if there are any, as a file; returns how many segments there are then."""
     if made == written and segments:
         return segments
-    files[_segment(call, segments)] = _mapped(draws, lambda part: part[written:made])
+    files[_segment(call, segments)] = {"draws": _mapped(draws, lambda part: part[written:made])}
     return segments + 1
 
 
