@@ -1,7 +1,10 @@
 """Dask's workers, real processes on loopback: the same draws, also when they die."""
 
+import contextlib
+import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -11,6 +14,7 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data import pieces
+from tallbayes.engines import opening
 from tallbayes.engines.engine import Local
 from tallbayes.engines.on_dask import DaskEngine
 from tallbayes.engines.preparing import remote
@@ -224,3 +228,23 @@ def test_a_client_is_needed(folder):
         tb.fit("y ~ x", dask.dataframe.read_parquet(folder), **QUICK)
     with pytest.raises(ValueError, match="a Dask frame needs Dask's workers"):
         tb.fit("y ~ x", dask.dataframe.read_parquet(folder), engine=Local(1), **QUICK)
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9\r\n"], ids=["nothing", "something else"])
+def test_something_else_that_listens_is_no_scheduler(said, monkeypatch):
+    monkeypatch.setattr(opening, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        heard = []
+
+        def answer():
+            with contextlib.suppress(OSError):  # the server is closed
+                while True:
+                    heard.append(server.accept()[0])
+                    heard[-1].sendall(said)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"no Dask scheduler answers at '{address}': "):
+            tb.fit("y ~ x", {"x": [0.0, 1.0, 2.0], "y": [0, 1, 0]}, engine=address, **QUICK)
+        for one in heard:
+            one.close()

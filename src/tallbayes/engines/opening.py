@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+from tallbayes.data.options import shown
 from tallbayes.data.sources import opened
 from tallbayes.data.texts import USUAL, Texts
 from tallbayes.engines.dask_frames import InDask, is_dask_frame
 from tallbayes.engines.preparing import remote, source_of
+
+PATIENCE = 10  # seconds until a scheduler has answered
 
 
 @contextmanager
@@ -42,9 +47,10 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
             ) from None
     elif isinstance(engine, str):
         try:
-            engine = from_dask.Client(engine, timeout=10, set_as_default=False)  # whatever becomes of it
-        except (OSError, ValueError) as error:
-            raise ValueError(f"no Dask scheduler answers at {given!r}: {error}") from error
+            engine = _client(from_dask, engine)
+        except Exception as error:  # of whatever answers there instead
+            why = str(error) or "what answers, if anything, is none"
+            raise ValueError(f"no Dask scheduler answers at {shown(given)}: {why}") from error
     if not isinstance(engine, from_dask.Client):
         raise ValueError(
             "engine= takes a Dask client, the address of a Dask scheduler such as 'tcp://10.0.0.1:8786', or the engine "
@@ -62,6 +68,20 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
     finally:
         if isinstance(given, str):
             engine.close()
+
+
+def _client(from_dask: Any, address: str) -> Any:
+    """The client of a scheduler. Dask would wait forever for something else that listens there and says nothing."""
+    made = Future[Any]()
+
+    def make() -> None:
+        try:
+            made.set_result(from_dask.Client(address, timeout=PATIENCE, set_as_default=False))
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=make, daemon=True).start()
+    return made.result(2 * PATIENCE)  # whatever becomes of it
 
 
 def _dask() -> Any:
