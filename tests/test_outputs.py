@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 
+import pandas as pd
 import pytest
 from command import run
 from runs import DATA, FEW
@@ -105,3 +107,39 @@ def test_a_new_file_beside_the_data_is_written(place):
     done = run("fit", "parts", "y ~ x", *few, "--out", "parts/fit.nc")
     assert done.exit_code == 3, done.stderr
     assert tb.load("parts/fit.nc").coefficients == ("Intercept", "x")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file descriptors and links")
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_files_that_streams_lead_to_are_not_replaced(number, place):
+    """As in `tallbayes fit - "y ~ x" --out data.csv --force < data.csv`, or --out /dev/stdout."""
+    kept = os.dup(number)
+    with open("data.csv", "r+b") as file:
+        os.dup2(file.fileno(), number)
+        try:
+            with pytest.raises(OSError, match=r"cannot write 'data.csv': the standard .* is that file"):
+                example().save("data.csv")
+        finally:
+            os.dup2(kept, number)
+            os.close(kept)
+    pd.testing.assert_frame_equal(pd.read_csv("data.csv"), DATA)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_link_to_itself_is_not_replaced(place):
+    os.symlink("loop.nc", "loop.nc")
+    with pytest.raises(OSError, match=r"'loop\.nc': it is a link that leads back to itself"):
+        example().save("loop.nc")
+    assert os.path.islink("loop.nc")
+
+
+@pytest.mark.parametrize("out", ["", "x" * 300, "s3://bucket/fit.nc", "a\0b"])
+def test_a_place_that_cannot_be_is_refused_before_the_work(out, place):
+    done = run("fit", "data.csv", "y ~ x", "--out", out)
+    assert done.exit_code == 2
+    assert "Invalid value for '--out': it must be the path of a file" in " ".join(done.stderr.split())
+
+
+def test_predictions_go_to_streams_of_bytes(place):
+    with pytest.raises(ValueError, match="target must be open for bytes, not for text"):
+        example().predict_to({"fico": [0.0]}, io.StringIO(), progress=False)

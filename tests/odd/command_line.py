@@ -76,6 +76,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         (("--out", "./" + DATA, "--force"), "data.csv"), (("--out", "fit.nc"), "fit.nc"),
         (("--report", "a.txt"), "html"), (("--out", "no/such/fit.nc"), "no/such"),
         (("--out", "."), "."), (("--report", "no/a.html"), "no"), (("--out", ""), "out|''|file"),
+        (("--out", "x" * 300), "xxx"), (("--out", "s3://b/fit.nc"), "s3://b"),
+        (("--report", "http://a/b.html"), "http"), (("--out", "/dev/null"), "null"),
+        (("--out", DATA + "/fit.nc"), "data.csv"), (("--out", "~no/fit.nc"), "~no|folder"),
     ):  # fmt: skip
         yield refused(
             KIND, f"fit {' '.join(outputs)}", prepared("fit", DATA, "y ~ x", *quick, *outputs), word, after=untouched

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from tallbayes.data.options import check_path
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 METHODS = ("auto", "thinned", "two-stage", "mh", "consensus", "subsampling")
@@ -37,5 +39,16 @@ def files(ctx: click.Context, param: click.Parameter, typed: str) -> list[Comple
     return [CompletionItem(typed, type="file")]
 
 
-OUT = click.Path(path_type=Path)
+class PathHere(click.Path):
+    """A path on this machine, with the home folder for a '~'."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """See click."""
+        try:
+            return Path(check_path("it", value, "the path of a file"))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+OUT = PathHere()
 FORCE = click.option("--force", is_flag=True, help="Replace the output file if it exists.")

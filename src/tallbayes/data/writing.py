@@ -21,6 +21,7 @@ FULL = {  # errors of the system that mean there is no room
     errno.EDQUOT: "your share of the disk is used up",
     errno.EFBIG: "the file would be larger than this system lets it be",
 }
+STREAMS = ("the standard input", "the standard output", "the standard error")
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 TRIES = 100  # to put a folder where others put theirs at the same time
 _NUMBERS = count()
@@ -38,7 +39,20 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(f"cannot write '{path}': it is a folder; give the name of a file in it")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise OSError(f"cannot write '{path}': it is a device or a pipe, which a file would replace; name a file")
+    if os.path.islink(os.path.realpath(path)):
+        raise OSError(f"cannot write '{path}': it is a link that leads back to itself; choose another name")
+    for number, name in enumerate(STREAMS):
+        if _is_open_as(number, path):
+            raise OSError(f"cannot write '{path}': {name} is that file, and would be lost; choose another name")
     _check_beside(path)
+
+
+def _is_open_as(number: int, path: Path) -> bool:
+    """Whether a stream of the process is the file of a path."""
+    try:
+        return os.path.samestat(os.fstat(number), path.stat())
+    except OSError:  # one of them is not there
+        return False
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
