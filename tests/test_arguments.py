@@ -380,6 +380,16 @@ def test_numbers_of_numpy_are_numbers():
     assert fit(cache=None, checkpoint=None, memory=np.int64(10**9)).draws.shape[1] == 20
 
 
+class Unwritable:
+    """Some cannot be shown."""
+
+    def __repr__(self):
+        raise RuntimeError("no words")
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -391,6 +401,8 @@ def test_numbers_of_numpy_are_numbers():
         (Path("a"), "PosixPath('a')"),
         (int, "the class int itself"),
         (None, "None"),
+        (np.datetime64("NaT"), repr(np.datetime64("NaT"))),
+        (Unwritable(), "a value of type Unwritable"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -406,3 +418,4 @@ def test_limits_are_part_of_the_message():
     with pytest.raises(ValueError, match=r"^n must be a number whose size is at most 100, not -200$"):
         check_number("n", -200, size=(0.1, 100))
     check_number("n", 0, size=(0.1, 100))
+    check_number("n", np.float16(6e4), above=0, size=(1e-100, 1e100))

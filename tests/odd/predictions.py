@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -201,13 +202,20 @@ def _arguments(rng: np.random.Generator) -> Iterator[Case]:
                 lambda folder, name=name, value=value: fitted("plain").predict(new, **{name: value}),
                 name,
             )
-    for value in (5, None, [1], True, "", "out.txt", "out.xlsx", "no/such/out.csv"):
-        shown = f"{value!r}"
+    for value in (5, None, [1], True, "", "out.txt", "out.xlsx", "no/such/out.csv", io.StringIO(), "x" * 300 + ".csv"):
+        shown = f"{value!r:.30}".split(" at 0x")[0]
         yield refused(
             KIND,
             f"predict_to {shown}",
             lambda folder, value=value: fitted("plain").predict_to(new, value, progress=False),
             "target|path|file|out|folder|name|csv",
+        )
+    for name, far in {"gaussian": {"x": [1.0, 1e308]}, "spline": {"x": [1.0, 1e308]}}.items():
+        yield refused(
+            KIND,
+            f"predict far away, {name}",
+            lambda folder, name=name, far=far: fitted(name).predict(far),
+            "row 1",
         )
     for value in (["nothing"], "x", 5, [5], None, [None], ["x", "x"], ["mean"]):
         keep = f"{value!r}"

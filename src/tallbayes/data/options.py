@@ -30,7 +30,7 @@ def shown(value: object) -> str:
     >>> shown("2GB"), shown(np.float64(0.5)), shown([0] * 1000), shown("a" * 1000)[-9:]
     ("'2GB'", '0.5', 'a value of type list', "aaaaa'...")
     """
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.item() is not None:  # as it is of a time that is none
         value = value.item()
     if isinstance(value, str | bytes) and len(value) > LONGEST:
         return f"{value[:LONGEST]!r}..."
@@ -38,7 +38,10 @@ def shown(value: object) -> str:
         return f"a whole number beyond 2^{value.bit_length() - 1}"
     if isinstance(value, type):
         return f"the class {value.__name__} itself"
-    text = "" if _many(value) else repr(value)
+    try:
+        text = "" if _many(value) else repr(value)
+    except Exception:  # of a class that cannot be written out
+        text = ""
     return text if 0 < len(text) <= LONGEST and "\n" not in text else f"a value of type {type(value).__name__}"
 
 
@@ -108,8 +111,9 @@ def check_number(
     if value is None and optional:
         return
     if is_number(value):
-        inside = (above is None or value > above) and (below is None or value < below)
-        if inside and (size is None or value == 0 or size[0] <= abs(value) <= size[1]):
+        number = float(value)  # small types of NumPy cannot be held against large bounds
+        inside = (above is None or number > above) and (below is None or number < below)
+        if inside and (size is None or number == 0 or size[0] <= abs(number) <= size[1]):
             return
     kind = "a positive number" if above == 0 and below is None else "a number"
     limits = f" between {above:g} and {below:g}" if above is not None and below is not None else ""

@@ -226,7 +226,9 @@ def _in_words(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise FileNotFoundError(f"no such file: {path!r}") from error
-    except (OSError, ValueError, ImportError):
+    except (OSError, ValueError, ImportError) as error:
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # of a connection
+            raise OSError(f"cannot read {path!r}: {error.strerror or error}") from error
         raise
     except Exception as error:
         raise OSError(f"cannot read {path!r}: {type(error).__name__}: {error}") from error

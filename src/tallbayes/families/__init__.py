@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_choice, check_text, refuse
+from tallbayes.data.options import check_choice, check_text, refuse, shown
 from tallbayes.data.tally import row
 from tallbayes.families.checks import Check, Counts, Successes, ZerosAndOnes
 from tallbayes.families.cloglog import Cloglog
@@ -185,7 +185,7 @@ def resolve(family: str | Family) -> Family:
         return NAMES[family]()  # type: ignore[call-arg]
     near = difflib.get_close_matches(family, NAMES, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
-    raise ValueError(f"family {family!r} is not known; {hint}")
+    raise ValueError(f"family {shown(family)} is not known; {hint}")
 
 
 def with_trials(family: Family, trials: str | None) -> Family:

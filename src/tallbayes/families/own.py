@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -204,6 +205,8 @@ def family(
         if keyword.iskeyword(key):
             raise ValueError(f"the constant {key!r} needs another name: Python has that word for itself")
         check_number(f"the constant {key!r}", number)
+        if value is None and key not in re.findall(r"\w+", f"{expression} {mean}"):
+            raise ValueError(f"the constant {key!r} is not in the expression; write it there, or leave it out")
     functions = None
     if value is not None:
         if constants:

@@ -26,6 +26,7 @@ ROUNDED = 1e-8  # step of differences beside linear predictors that are so large
 SLACK = 1 + 1e-6  # that the sampler allows for rounding, too
 
 
+@np.errstate(over="ignore", invalid="ignore")  # differences of what is finite need not be
 def try_family(tag: Any, y: Array, eta: Array, name: str) -> None:
     """Refuse a family whose functions do not fit each other, on outcomes (n,) and linear predictors that suit them."""
     rng = np.random.default_rng(0)

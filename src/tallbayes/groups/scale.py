@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_kind, check_number
+from tallbayes.data.options import check_kind, check_number, shown
 from tallbayes.families.compiled import compiled, inside, small
 from tallbayes.groups.tangents import APART, draw, envelope
 from tallbayes.models.priors import SIZES
@@ -152,8 +152,8 @@ def scale_prior_from_text(text: str) -> ScalePrior:
         name, number = "", 0.0
     if name not in kinds:
         raise ValueError(
-            f"the group prior {text!r} is not like half_cauchy(SCALE), half_normal(SCALE) or inverse_square(LOWER), "
-            "such as half_normal(1)"
+            f"the group prior {shown(text)} is not like half_cauchy(SCALE), half_normal(SCALE) or "
+            "inverse_square(LOWER), such as half_normal(1)"
         )
     return kinds[name](number)
 

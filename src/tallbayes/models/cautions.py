@@ -96,7 +96,7 @@ class Top(Protocol):
         """The derivatives there."""
 
 
-@np.errstate(over="ignore", invalid="ignore")  # where priors drive linear predictors so far that nothing curves
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # where nothing curves, as far away as priors may drive
 def warn_of_separation(
     coefficients: Sequence[str],
     derivatives: Callable[[Array], Derivatives],
@@ -142,7 +142,7 @@ def warn_of_separation(
     return separated
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def warn_of_pull(coefficients: Sequence[str], curvature: Array, pull: Array, separated: Sequence[str]) -> None:
     """Warn where the prior moves coefficients far from where the data alone would have them.
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.once import once
-from tallbayes.data.options import check_kind, check_number, check_text
+from tallbayes.data.options import check_kind, check_number, check_text, shown
 from tallbayes.rows.moments import Moments
 
 Array = NDArray[np.float64]
@@ -113,7 +113,7 @@ def prior_from_text(text: str) -> CoefficientPrior:
     except ValueError:
         numbers = []
     if len(numbers) != count:
-        raise ValueError(f"the prior {text!r} is not like normal(MEAN, SD) or student_t(DF, MEAN, SCALE)")
+        raise ValueError(f"the prior {shown(text)} is not like normal(MEAN, SD) or student_t(DF, MEAN, SCALE)")
     return kind(*numbers)
 
 

@@ -140,7 +140,9 @@ def _attribute(path: str) -> Any:
     except PermissionError:
         raise
     except Exception as error:  # of many kinds
-        raise DamagedError(f"{path!r} is not a netCDF file in HDF5 format, or is damaged: {error}") from error
+        raise DamagedError(
+            f"{path!r} is not a netCDF file in HDF5 format, or is damaged; load takes what fit.save wrote"
+        ) from error
 
 
 def _has_seal(path: str) -> bool:

@@ -33,6 +33,8 @@ def write(
     with passing("predicting", source.rows) as done:
         tables = _tables(parts, names, source, keep, done)
         if not isinstance(target, str | os.PathLike) and hasattr(target, "write"):
+            if hasattr(target, "encoding"):
+                raise ValueError("target must be open for bytes, not for text: open(path, 'wb'), or give its path")
             return _write_csv(tables, target)
         path = Path(check_path("target", target, "the path of a file, or an open one"))
         if path.suffix.lower() not in ENDINGS:
