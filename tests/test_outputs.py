@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from command import run
 from runs import DATA, FEW
 
 import tallbayes as tb
+from tallbayes.data import datasets
 from tallbayes.results.example import example
 
 
@@ -143,3 +145,49 @@ def test_a_place_that_cannot_be_is_refused_before_the_work(out, place):
 def test_predictions_go_to_streams_of_bytes(place):
     with pytest.raises(ValueError, match="target must be open for bytes, not for text"):
         example().predict_to({"fico": [0.0]}, io.StringIO(), progress=False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file descriptors")
+def test_what_is_printed_is_not_added_to_what_is_read(place):
+    """As in `tallbayes predict fit.nc data.csv >> data.csv`."""
+    kept = os.dup(1)
+    with open("data.csv", "ab") as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            done = run("predict", "fit.nc", "data.csv")
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+    assert done.exit_code == 2
+    assert "the standard output is 'data.csv', which is read" in " ".join(done.stderr.split())
+    pd.testing.assert_frame_equal(pd.read_csv("data.csv"), DATA)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a folder that goes while one is in it")
+def test_a_folder_that_is_gone_is_said(place, monkeypatch):
+    os.mkdir("gone")
+    monkeypatch.chdir("gone")
+    os.rmdir("../gone")
+    with pytest.raises(ValueError, match=r"path must be .* 'fit\.nc' is none while the folder to work in is gone"):
+        example().save("fit.nc")
+
+
+def test_what_cannot_be_replaced_stays(place, monkeypatch):
+    def refused(self, target):
+        raise PermissionError(1, "Operation not permitted", str(self), None, str(target))
+
+    before = Path("fit.nc").read_bytes()
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(OSError, match=r"cannot replace '.*fit\.nc' \(Operation not permitted\); it is as before"):
+        example().save("fit.nc")
+    assert Path("fit.nc").read_bytes() == before
+    assert not [name for name in os.listdir(".") if name.endswith(".partial")]
+
+
+def test_too_little_memory_is_said(place, monkeypatch):
+    def full(*given):
+        raise MemoryError("Unable to allocate 29.1 TiB")
+
+    monkeypatch.setattr(datasets, "simulate_loans", full)
+    done = run("simulate", "loans", "--rows", "10", "--out", "new.csv")
+    assert (done.exit_code, "takes more memory than there is" in done.stderr) == (1, True)

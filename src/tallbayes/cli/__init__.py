@@ -48,6 +48,9 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:  # of a reader such as head; click ends quietly
             raise
+        except MemoryError:
+            tell("error: that takes more memory than there is; ask for less at a time, such as fewer rows or draws")
+            ctx.exit(BAD_DATA)
         except (ValueError, OSError) as error:
             said = str(error)
             if isinstance(error, OSError) and said.startswith("[Errno") and error.filename is None:

@@ -52,8 +52,11 @@ def refuse(
     What is read is never replaced, and no output by another, also with force; nor is anything written into `folders`
     that have files of their own.
     """
-    from tallbayes.data.writing import check_writable
+    from tallbayes.data.writing import check_writable, is_open_as
 
+    for file in (file for source in inputs for file in _files(source)):
+        if is_open_as(1, file) and os.path.isfile(file):
+            raise click.UsageError(f"the standard output is '{file}', which is read; let it go elsewhere")
     given = {name: path for name, path in outputs.items() if path is not None}
     for name in (name for name, path in {**given, **folders}.items() if str(path) == "-"):
         raise click.UsageError(f"{name} '-' would be a file of that name, not the standard output; give it a name")

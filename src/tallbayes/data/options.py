@@ -188,6 +188,10 @@ def check_path(name: str, value: object, what: str = "a path") -> str:
         refuse(name, f"{what} on this machine", path)
     path = os.path.expanduser(path)
     try:
+        os.path.abspath(path)
+    except FileNotFoundError:
+        raise ValueError(f"{name} must be {what}; {shown(path)} is none while the folder to work in is gone") from None
+    try:
         os.lstat(path)
     except UnicodeEncodeError:
         refuse(name, f"{what}, in letters that the system can write", path)

@@ -42,15 +42,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if os.path.islink(os.path.realpath(path)):
         raise OSError(f"cannot write '{path}': it is a link that leads back to itself; choose another name")
     for number, name in enumerate(STREAMS):
-        if _is_open_as(number, path):
+        if is_open_as(number, path):
             raise OSError(f"cannot write '{path}': {name} is that file, and would be lost; choose another name")
     _check_beside(path)
 
 
-def _is_open_as(number: int, path: Path) -> bool:
+def is_open_as(number: int, path: str | os.PathLike[str]) -> bool:
     """Whether a stream of the process is the file of a path."""
     try:
-        return os.path.samestat(os.fstat(number), path.stat())
+        return os.path.samestat(os.fstat(number), os.stat(path))
     except OSError:  # one of them is not there
         return False
 
@@ -132,7 +132,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(partial)
         if path.exists():
             shutil.copymode(path, partial)
-        partial.replace(path)
+        try:
+            partial.replace(path)
+        except OSError as error:
+            raise OSError(f"cannot replace '{path}' ({error.strerror}); it is as before") from error
         _sync_folder(path.parent)
     finally:
         partial.unlink(missing_ok=True)
