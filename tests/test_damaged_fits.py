@@ -101,6 +101,14 @@ EDITS = {
         for name in ("stats", "formula", "offset")
     },
     "no method": lambda state: state | {"stats": without(state["stats"], "method")},
+    **{
+        f"no {name} in stats": (lambda state, name=name: state | {"stats": without(state["stats"], name)})
+        for name in ("approximation", "surrogate_rows_per_draw", "distinct_rows", "surrogate", "proposal")
+    },
+    **{
+        f"odd {name} in stats": (lambda state, name=name: state | {"stats": state["stats"] | {name: [3]}})
+        for name in ("approximation", "surrogate", "told", "outcome", "stopped", "groups")
+    },
     "no seconds": lambda state: state | {"stats": state["stats"] | {"seconds": {}}},
     "odd doubts": lambda state: state | {"stats": state["stats"] | {"doubts": [3]}},
     "unknown family": lambda state: state | {"family": {"name": "zeta"}},
@@ -153,6 +161,15 @@ def test_what_a_file_says_must_fit_together(edit, files, tmp_path):
     with pytest.raises(DamagedError, match=r"fit\.nc' is damaged, or was changed: .+\. Take a copy, or fit again"):
         tb.load(path)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("label", [None, 5, ["a"], ""])
+def test_a_family_of_ones_own_has_a_name(label, tmp_path):
+    fit = tb.fit("y ~ x", {"x": [0.0, 1.0, 2.0], "y": [0.5, 1.0, 2.5]}, tb.family("-((y - eta) ** 2)"), **FEW)
+    fit.save(tmp_path / "fit.nc")
+    change(tmp_path / "fit.nc", lambda file, state: state | {"family": state["family"] | {"label": label}})
+    with pytest.raises(DamagedError, match="Take a copy, or fit again"):
+        tb.load(tmp_path / "fit.nc")
 
 
 def test_a_seal_that_is_gone_is_noticed(files, tmp_path):

@@ -20,7 +20,11 @@ STATE: dict[str, tuple[type, ...]] = {
 STATS: dict[str, tuple[type, ...]] = {  # what is told of every run
     "exact": (bool,), "method": (str,), "seconds": (dict,), "doubts": (list,), "pulled": (list,), "warnings": (list,),
     "interrupted": (bool,), "rows": (int,), "rows_per_draw": (int, float), "acceptance": (dict,), "why": (str,),
-    "seed": (int, type(None)),
+    "seed": (int, type(None)), "approximation": (dict,), "surrogate_rows_per_draw": (int, float),
+    "distinct_rows": (int,), "surrogate": (str, type(None)), "proposal": (str, type(None)),
+}  # fmt: skip
+TOLD: dict[str, tuple[type, ...]] = {  # of most runs
+    "told": (list,), "outcome": (str,), "stopped": (str, type(None)), "groups": (dict,),
 }  # fmt: skip
 DRAWN = ("posterior", "sample_stats")
 
@@ -41,12 +45,12 @@ def check_state(state: dict[str, Any]) -> None:
     """Raise ValueError if something is missing, or of another type."""
     _require(state, STATE, "the fit")
     stats = state["stats"]
-    _require(stats, STATS, "stats")
+    _require(stats, STATS | {name: kinds for name, kinds in TOLD.items() if name in stats}, "stats")
     seconds = stats["seconds"].get("sampling")
     if not isinstance(seconds, int | float) or not seconds >= 0:
         raise ValueError(f"stats have no seconds of sampling, but {seconds!r}")
-    for name in ("doubts", "pulled", "warnings"):
-        if not all(isinstance(one, str) for one in stats[name]):
+    for name in ("doubts", "pulled", "warnings", "told"):
+        if not all(isinstance(one, str) for one in stats.get(name, [])):
             raise ValueError(f"{name!r} of stats are no sentences")
     if not all(isinstance(one, str) for pair in (state["prior"] or {}).items() for one in pair):
         raise ValueError("'prior' is not in words")
@@ -88,6 +92,8 @@ def check_fit(fit: Fit) -> None:
     parameters, draws = fit.parameters, fit._draws
     if len(set(parameters)) < len(parameters) or draws.shape[2] != len(parameters):
         raise ValueError(f"there are draws of {draws.shape[2]} parameters with {len(set(parameters))} names")
+    if not (isinstance(fit.family.title, str) and fit.family.title):
+        raise ValueError("the family has no name")
     formula = fit.formula
     if formula is not None and fit.coefficients and fit.coefficients != formula.coefficients:
         raise ValueError(

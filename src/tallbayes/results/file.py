@@ -169,5 +169,5 @@ def _read(file: Any, length: int) -> Iterator[bytes]:
 
 
 def _damaged(path: str, error: Exception) -> DamagedError:
-    what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    what = str(error) if isinstance(error, ValueError) else "its parts are not as they were written"
     return DamagedError(f"{path!r} is damaged, or was changed: {what}. Take a copy, or fit again")
