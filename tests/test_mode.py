@@ -495,3 +495,22 @@ def test_impossible_units_are_named(unit):
     data = normals(50, 1)
     with pytest.raises((ValueError, RuntimeError), match=r"x0.*(unit|scale)"):
         find_mode(GLM("y ~ x0", data | {"x0": unit * data["x0"]}))
+
+
+@pytest.mark.parametrize("shift", [0.0, 2e3, -3e4, 1e5])
+@pytest.mark.parametrize("separated", [False, True])
+def test_separation_does_not_hang_on_where_a_column_lies(shift, separated):
+    """A year moves with the intercept, and what the two do to the rows cancels."""
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        x = generator.normal(size=60).round(3)
+        y = (
+            (x > 0.2) * 1
+            if separated
+            else np.append([0, 1, 1, 0], generator.random(56) < 1 / (1 + np.exp(0.3 - x[4:]))) * 1
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            find_mode(GLM("y ~ x", {"x": x + shift, "y": y}))
+        named = [str(one.message) for one in caught if one.category is SeparationWarning]
+        assert any("'x'" in one for one in named) is separated, (seed, named)

@@ -123,9 +123,9 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
     """
     p, before = len(model.coefficients), model.rows.passes
     theta, tau = np.zeros(model.rows.width), FIRST_TAU
-    largest, start = model.moments.largest, model.first.at_zero
+    moments, start = model.moments, model.first.at_zero
     if model.whole:
-        refuse_collinear(model.coefficients, largest, start.curvature[0])
+        refuse_collinear(model.coefficients, moments.largest, start.curvature[0])
     if model.family.tag_at_zero != model.family.tag:  # need not be concave, so begin where least squares are
         squares = partial(_look, model, model.rows, tau, tag=model.family.tag_at_zero)
         theta = climb(squares, partial(_newton, model, tau), theta, CLOSE).theta
@@ -141,19 +141,19 @@ def find_group_mode(model: Hierarchical) -> GroupMode:
         return model.derivatives(np.concatenate([beta, theta[p:]]))
 
     if model.whole:
-        separated = warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), largest, start)
-        check_separated(model.coefficients, separated, model.prior, largest)
+        separated = warn_of_separation(model.coefficients, alone, top._replace(theta=theta[:p]), moments, start)
+        check_separated(model.coefficients, separated, model.prior, moments)
         pull, held = model.prior.gradient(at.beta), model.prior.precision(at.beta)
         curvature = gaussian(at, pull, held, _most_probable(scales, heights)).precision - held
         warn_of_pull(model.coefficients, curvature, pull, separated)
     flat = np.zeros((p, 0))
     if not model.prior.normal:
-        _, far, maximum = without_prior(alone, theta[:p], top.here, start, largest)
+        _, far, maximum = without_prior(alone, theta[:p], top.here, start, moments.moves)
         flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
         # Effects may have taken up what a narrow prior keeps from the intercept: the other climb begins without them.
         none = np.zeros(model.rows.width - p)
         peak = without_prior(
-            lambda beta: model.derivatives(np.concatenate([beta, none])), np.zeros(p), start, start, largest
+            lambda beta: model.derivatives(np.concatenate([beta, none])), np.zeros(p), start, start, moments.moves
         )[0]
         again = _settle(model, np.concatenate([peak, none]), FIRST_TAU)
         step = again[0].theta[:p] - theta[:p]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.models.collinear import COLLINEAR
+from tallbayes.rows.moments import Moments
 from tallbayes.rows.tasks import Derivatives
 
 Array = NDArray[np.float64]
@@ -101,7 +102,7 @@ def warn_of_separation(
     coefficients: Sequence[str],
     derivatives: Callable[[Array], Derivatives],
     top: Top,
-    largest: Array,
+    moments: Moments,
     start: Derivatives,
 ) -> list[str]:
     """Warn of coefficients that the likelihood alone would send to infinity, and return their names.
@@ -116,14 +117,14 @@ def warn_of_separation(
         scale, values, vectors = _spectrum(here.curvature[0])
         slope = vectors.T @ (scale * here.gradient[0])
         step = scale * (vectors @ (slope / np.maximum(values, np.finfo(float).eps)))
-        move = (np.abs(step) * largest).max()
+        move = moments.moves(step).max()
         if move < STILL:
             return []
         if step @ here.gradient[0] < LITTLE and move > 0.8 * before:
             break
         if values[0] < weightless:
             step = scale * vectors[:, 0]
-            step /= (np.abs(step) * largest).max()
+            step /= moments.moves(step).max()
             break
         part, before = 1.0, move
         while (found := derivatives(theta + part * step)).value[0] < here.value[0] and part > 1e-6:
@@ -131,7 +132,7 @@ def warn_of_separation(
         if found.value[0] < here.value[0]:  # as high as rounding lets us get
             break
         theta, here = theta + part * step, found
-    endless = np.abs(step) * largest > ENDLESS
+    endless = np.abs(step) * moments.reach > ENDLESS
     separated = [name for name, goes_on in zip(coefficients, endless, strict=True) if goes_on]
     for name in separated:
         warn(

@@ -28,15 +28,22 @@ CLEAN = 1e-5  # what directions are rounded by: they say which columns cancel, a
 
 
 def without_prior(
-    derivatives: Callable[[Array], Derivatives], theta: Array, here: Derivatives, start: Derivatives, largest: Array
+    derivatives: Callable[[Array], Derivatives],
+    theta: Array,
+    here: Derivatives,
+    start: Derivatives,
+    moves: Callable[[Array], Array],
 ) -> tuple[Array, Derivatives, bool]:
-    """The likelihood's maximum, or a point far out on the way to it, and which it is; `start` was seen at zero."""
+    """The likelihood's maximum, or a point far out on the way to it, and which it is.
+
+    `start` was seen at zero; `moves` tells how far a step moves linear predictors.
+    """
     scale = _scale(start)
     ridge = RIDGE * np.diag(np.diag(start.curvature[0]) * scale**2 + (scale == 0))
     for _ in range(STEPS):
         gradient, curvature = scale * here.gradient[0], here.curvature[0] * np.outer(scale, scale)
         step = scale * np.linalg.solve(curvature + ridge, gradient)
-        reach = float((np.abs(step) * largest).max())
+        reach = float(moves(step).max())
         if not reach >= STILL:
             return theta, here, True
         part = min(1.0, 2.0 / reach)

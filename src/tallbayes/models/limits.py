@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tallbayes.families.checks import SIZES
 from tallbayes.models.priors import Prior
+from tallbayes.rows.moments import Moments
 
 Array = NDArray[np.float64]
 
@@ -94,14 +95,14 @@ def check_means(coefficients: Sequence[str], prior: Prior, largest: Array) -> No
             )
 
 
-def check_separated(coefficients: Sequence[str], separated: Sequence[str], prior: Prior, largest: Array) -> None:
+def check_separated(coefficients: Sequence[str], separated: Sequence[str], prior: Prior, moments: Moments) -> None:
     """Refuse priors of coefficients that the data alone send to infinity, if they let linear predictors go very far.
 
     The posterior then is the prior cut off by all rows: its edges are sharp beside its size, and no proposal fits it.
     """
-    for j in np.flatnonzero(wide(prior, largest)).tolist():
+    for j in np.flatnonzero(wide(prior, moments)).tolist():
         if coefficients[j] in separated:
-            scale, size = float(prior.scale[j]), float(largest[j])
+            scale, size = float(prior.scale[j]), float(_sizes(prior, moments)[j])
             raise ValueError(
                 f"the data alone give no finite estimate of the coefficient of {coefficients[j]!r}, and its prior with "
                 f"scale {scale:.3g} lets it change linear predictors by {scale * size:.3g}, where {WIDEST:g} is the "
@@ -109,6 +110,11 @@ def check_separated(coefficients: Sequence[str], separated: Sequence[str], prior
             )
 
 
-def wide(prior: Prior, largest: Array) -> NDArray[np.bool_]:
+def wide(prior: Prior, moments: Moments) -> NDArray[np.bool_]:
     """Which coefficients have a prior that is too wide where the data alone send them to infinity."""
-    return np.asarray(prior.scale * largest > WIDEST)
+    return np.asarray(prior.scale * _sizes(prior, moments) > WIDEST)
+
+
+def _sizes(prior: Prior, moments: Moments) -> Array:
+    """How far a unit of each coefficient moves linear predictors, given the one that the intercept's prior is of."""
+    return moments.reach if prior.means.any() else moments.largest

@@ -91,7 +91,7 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
     check_kind("model", model, GLM, "a model without groups, such as tb.GLM makes")
     check_number("close", close, above=0)
     theta, before = model.start, model.rows.passes
-    largest = model.moments.largest
+    moments = model.moments
     start = model.first.at_zero
     if not (np.diag(start.curvature[0]) > 0).any():
         raise ValueError(
@@ -99,7 +99,7 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
             "maximum; see whether its expression is complete"
         )
     if model.whole:
-        refuse_collinear(model.coefficients, largest, start.curvature[0])
+        refuse_collinear(model.coefficients, moments.largest, start.curvature[0])
 
     def look(derivatives: Callable[[Array], Derivatives], at: Array) -> tuple[float, Derivatives]:
         found = derivatives(at)
@@ -141,13 +141,13 @@ def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
             "has the right sign, and if columns are in extreme units, scale them"
         ) from None
     if model.whole:
-        separated = warn_of_separation(model.coefficients, model.derivatives, top, largest, start)
-        check_separated(model.coefficients, separated, model.prior, largest)
+        separated = warn_of_separation(model.coefficients, model.derivatives, top, moments, start)
+        check_separated(model.coefficients, separated, model.prior, moments)
         pull = model.prior.gradient(top.theta)
         warn_of_pull(model.coefficients, top.here.curvature[0], pull, separated)
     tops, flat = [top], np.zeros((theta.size, 0))
     if not model.prior.normal:
-        peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, largest)
+        peak, far, maximum = without_prior(model.derivatives, top.theta, top.here, start, moments.moves)
         flat = heavy_directions(model.prior, flat_directions(start, far, maximum), model.whole)
         starts = other_starts(model.prior, top.theta, peak, far.curvature[0])
         if len(starts) > MANY_STARTS:

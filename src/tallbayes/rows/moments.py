@@ -35,6 +35,28 @@ class Moments(NamedTuple):
         return np.maximum(self.high, -self.low)
 
     @property
+    def reach(self) -> Array:
+        """How far a unit of each coefficient moves linear predictors apart; of those that move all alike, how far."""
+        return np.where(self.high > self.low, self.high - self.low, self.largest)
+
+    def moves(self, step: Array) -> Array:
+        """How far a step of the coefficients moves linear predictors, by each of them.
+
+        If there is an intercept, that is around the columns' means: a column far from zero, such as a year, moves with
+        the intercept, and what the two do to the rows cancels.
+
+        >>> found = Moments(*np.array([[1, 2000], [0, 1], [1, 1990], [1, 2010]]), np.zeros(2, bool))
+        >>> found.moves(np.array([-200.0, 0.1]))
+        array([0., 2.])
+        """
+        first = self.intercept
+        if first < 0:
+            return np.abs(step) * self.largest
+        found = np.abs(step) * self.reach
+        found[first] = abs(step @ self.mean)
+        return found
+
+    @property
     def unit(self) -> Array:
         """By how much a column usually differs: from one of its two values to the other, or by its sd; else one."""
         found = np.where(self.two, self.high - self.low, self.sd)

@@ -141,7 +141,7 @@ class RegressionSetup:
 
     def consensus(self, how: Consensus) -> ConsensusKernel:
         """Rows are dealt at random, unless another way is named."""
-        if wide(self.model.prior, self.model.moments.largest).any():  # shards cannot tell whether all rows say more
+        if wide(self.model.prior, self.model.moments).any():  # shards cannot tell whether all rows say more
             self._mode()
         return divide(self.model, self.seed, self.phases, how, how.sharding or "random", combine)
 
