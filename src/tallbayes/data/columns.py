@@ -165,23 +165,36 @@ def _numbers_or_text(name: str, values: Any, where: Where) -> Any:
 
 def _as_arrow(name: str, values: pd.Series[Any], where: Where) -> Any:
     """A column of pandas as one of Arrow, which has no types for some things, and one type for a column."""
+    import pandas as pd
     import pyarrow as pa
 
     try:
-        return pa.table({"column": values}).column(0)
+        found = pa.table({"column": values}).column(0)
+        truth = values.dtype == object and pa.types.is_floating(found.type)  # Arrow takes False after 2.5 for a number
+        if not truth or pd.api.types.infer_dtype(values, skipna=True) != "mixed":
+            return found
+        if (others := _others(values)) is None:
+            return found
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        there = np.flatnonzero(values.notna())
-        first = values.iloc[there[0]]
-        other = next((place for place in there if _sort(values.iloc[place]) is not _sort(first)), None)
-        said = f"{shown(first)} at {where(int(there[0]))}"
-        if other is None:
-            what = f"holds values of type {type(first).__name__}, such as {said}; make it numbers or text first"
-        else:
-            and_other = f"{shown(values.iloc[other])} at {where(int(other))}"
-            what = f"has mixed content: {said}, and {and_other}; make it all of one kind"
-        raise ValueError(f"column {name!r} {what}") from error
+        if (others := _others(values)) is None:
+            first = int(np.flatnonzero(values.notna())[0])
+            value = values.iloc[first]
+            raise ValueError(
+                f"column {name!r} holds values of type {type(value).__name__}, such as {shown(value)} at "
+                f"{where(first)}; make it numbers or text first"
+            ) from error
     except OverflowError as error:
         raise ValueError(f"column {name!r} has whole numbers that are too large; make it floating point") from error
+    one, other = (f"{shown(values.iloc[place])} at {where(place)}" for place in others)
+    raise ValueError(f"column {name!r} has mixed content: {one}, and {other}; make it all of one kind")
+
+
+def _others(values: pd.Series[Any]) -> tuple[int, int] | None:
+    """The places of the first value, and of the first that is of another kind, if there is one."""
+    there = np.flatnonzero(values.notna()).tolist()
+    first = _sort(values.iloc[there[0]])
+    other = next((place for place in there if _sort(values.iloc[place]) is not first), None)
+    return None if other is None else (there[0], other)
 
 
 def _sort(value: Any) -> type:
