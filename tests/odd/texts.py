@@ -143,7 +143,7 @@ def _formats(rng: np.random.Generator, table: Table) -> Iterator[Case]:
 def _long(folder: Path, table: Table, last: str) -> str:
     lines = [f"{x},{y}" for x, y in zip(table["x"], table["y"], strict=True)]
     many = (lines * (200_000 // len(lines) + 1))[:199_999]
-    (folder / "long.csv").write_text("\n".join(["x,y", *many, f"{last},1", ""]))
+    (folder / "long.csv").write_text("\n".join(["x,y", *many, f'"{last}",1', ""]))
     return str(folder / "long.csv")
 
 
