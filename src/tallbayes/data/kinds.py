@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.columns import is_text
 from tallbayes.data.nearly import Odd, first_odd, nearly, refusal, remedy, shown
-from tallbayes.data.tally import Where
+from tallbayes.data.tally import Where, among
 
 AT_ONCE = 1 << 16  # values that are worth joining with those seen before
 EXACT = 2.0**53  # from where on neighbours of whole numbers are missing among floating-point numbers
@@ -216,7 +216,7 @@ class Column:
         if len(values) == 0 or _nothing(values):
             return
         if kept is not None:
-            where = _among(where, kept)
+            where = among(where, np.flatnonzero(kept))
         word = "text" if is_text(values) else WORDS[values.dtype.kind]
         if word == "text" and values.categories.inferred_type == "string":
             _refuse_nul(self.name, values, where)
@@ -299,11 +299,6 @@ def _refuse_nul(name: str, values: Any, where: Where) -> None:
             f"column {name!r} is {shown(values[first])} at {where(first)}, with a NUL byte in it; the data may "
             "be damaged or not in UTF-8: correct that value"
         )
-
-
-def _among(where: Where, kept: NDArray[np.bool_]) -> Where:
-    """Names of the rows of a piece that are kept."""
-    return lambda place: where(int(np.flatnonzero(kept)[place]))
 
 
 def _nothing(values: Any) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tallbayes.data.cleaning import USUALLY, Cleaning
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
 from tallbayes.data.pieces import Piece, Source, sliced
-from tallbayes.data.tally import Where
+from tallbayes.data.tally import Where, among
 
 
 class NewRows(NamedTuple):
@@ -23,11 +25,12 @@ class NewRows(NamedTuple):
 
 
 def new_rows(
-    source: Source, needed: Sequence[str], clean: Cleaning = USUALLY, kept: Sequence[str] = ()
+    source: Source, needed: Sequence[str], clean: Cleaning = USUALLY, kept: Sequence[str] = (), drop: bool = False
 ) -> Iterator[NewRows]:
     """All rows of a source; ValueError after the last if a needed column had a missing or infinite value.
 
-    Pieces come until the first such value. After that the rest is only counted.
+    Pieces come until the first such value. After that the rest is only counted. With `drop`, rows with missing values
+    are left out, and nothing can be kept besides the needed columns.
 
     >>> from tallbayes.data.sources import open_source
     >>> data = open_source({"fico": [700.0, 650.0], "id": ["a", "b"]})
@@ -39,15 +42,22 @@ def new_rows(
     needed, kept = list(dict.fromkeys(needed)), list(dict.fromkeys(kept))
     wanted = list(dict.fromkeys([*needed, *kept]))
     require(wanted, source.names)
-    counted = Gaps(needed)
+    assert not (drop and kept)
+    counted = Gaps(needed, drop)
     for piece in source.pieces(wanted):
         cleaned = {name: clean(name, piece.columns[name], piece.where) for name in needed}
-        if cleaned:
-            counted.add(cleaned, piece.where)
-        if not counted.troubled:
-            size = len(next(iter(piece.columns.values())))
+        size, where = len(next(iter(piece.columns.values()))), piece.where
+        stay = counted.add(cleaned, where) if cleaned else None
+        if stay is not None:
+            places = np.flatnonzero(stay)
+            cleaned, size, where = (
+                {name: values[stay] for name, values in cleaned.items()},
+                places.size,
+                among(where, places),
+            )
+        if size and not counted.troubled:
             beside = {name: piece.columns[name] for name in kept}
-            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, piece.where)
+            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, where)
     counted.refuse()
 
 

@@ -13,7 +13,7 @@ from tallbayes.data.columns import gaps, is_text
 from tallbayes.data.kinds import Kind
 from tallbayes.data.once import once
 from tallbayes.data.pieces import Piece
-from tallbayes.data.tally import Where, row
+from tallbayes.data.tally import Where, among, row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ class Parts:
             chosen: slice[int, int] | NDArray[np.intp] = slice(piece.start, piece.start + length)
             if kept is not None:
                 columns = {name: values[kept] for name, values in columns.items()}
-                where, chosen = _among(piece.where, kept), piece.start + kept
+                where, chosen = among(piece.where, kept), piece.start + kept
                 length = kept.size
             size += length
             if rows > self._rows or size > self.size:
@@ -167,10 +167,6 @@ class Places:
             first = int(places.argmin())
             changed(f"column {self.name!r} is {values[first]} at {where(first)}, which it was nowhere before")
         return places
-
-
-def _among(where: Where, kept: NDArray[np.intp]) -> Where:
-    return lambda place: where(int(kept[place]))
 
 
 def _dtype(kind: Kind) -> Any:

@@ -29,6 +29,15 @@ def rows_from(start: int) -> Where:
     return lambda place: row(start + place)
 
 
+def among(where: Where, kept: NDArray[np.intp]) -> Where:
+    """Names of those rows of a piece that are kept.
+
+    >>> among(row, np.array([1, 4]))(1)
+    'row 4'
+    """
+    return lambda place: where(int(kept[place]))
+
+
 class Tally:
     """How many rows are wrong, and the first of them: its name and its value.
 

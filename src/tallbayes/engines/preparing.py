@@ -22,6 +22,7 @@ from tallbayes.data.parsed import Parsed
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
+from tallbayes.data.questions import Answer, Question
 from tallbayes.data.scan import as_arrow
 from tallbayes.data.sources import open_source
 from tallbayes.data.stretches import Surveyed, stretch, surveyed
@@ -119,6 +120,12 @@ class Elsewhere:
         looked.finish(learned.rows)
         rows = settled(parts, firsts, learned.formula, room)
         return Prepared(rows, learned.formula, learned.left_out, learned.rows, looked.ones)
+
+    def look(self, question: Question[Answer]) -> list[Answer]:
+        """What a question sees of each part of the rows, in their order."""
+        stretches, sizes = self.stretches(question.wanted)
+        with passing("looking at the data", sum(sizes)) as done:
+            return self.engine.ask("look_at", stretches, (question,), lambda place: done(sizes[place]))
 
     @property
     def names(self) -> list[str]:

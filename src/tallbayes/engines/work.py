@@ -13,6 +13,7 @@ from tallbayes.data.frames import names_and_dates
 from tallbayes.data.learning import Asked, Learning, Seen
 from tallbayes.data.parsed import parse
 from tallbayes.data.pieces import Batch, Source, conform, cut
+from tallbayes.data.questions import Question
 from tallbayes.data.sources import open_source
 from tallbayes.data.stack import agreed
 from tallbayes.data.stretches import Stretch, listing, open_stretch, survey
@@ -139,6 +140,11 @@ def look(rows: Files | Sent, job: Job) -> Seen:
     learning = Learning(parse(job.formula), rows.source(), job.asked, {})
     learning.look()
     return learning.seen()
+
+
+def look_at(rows: Files | Sent, question: Question[Any]) -> Any:
+    """What a question sees of some rows."""
+    return question.look(rows.source())
 
 
 class Built(NamedTuple):
@@ -341,7 +347,7 @@ def shard(pieces: Sequence[Any], room: Room) -> Built:
 
 
 _ALL = (
-    *(listing, survey, dates, files, sent, look, build),
+    *(listing, survey, dates, files, sent, look, look_at, build),
     *(facts, reduce, run, merge, by_place, settle, deal, shard),
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _ALL}

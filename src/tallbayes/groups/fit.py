@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.pieces import Source
+from tallbayes.groups.expected import GroupedCentre, GroupedDraws
 from tallbayes.groups.predict import GroupEffects, NewGroups
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.datasets import Given, dataset
+from tallbayes.results.expected import Centre, Draws, posterior_mean
 from tallbayes.results.fit import DRAWS, Fit
 from tallbayes.results.predict import Effects
 
@@ -81,6 +83,16 @@ class HierarchicalFit(Fit):
         assert self.formula is not None
         sigma, theta = (values[divmod(chosen, values.shape[1])] for values in self._drawn())
         return partial(GroupEffects, self.formula, theta, NewGroups(sigma, seed))
+
+    def _centre(self, offset: float | None) -> Centre:
+        centre = super()._centre(offset)
+        return GroupedCentre(**vars(centre), effects=posterior_mean(self._drawn()[1]))
+
+    def _some(self, draws: int, seed: int) -> Draws:
+        kept = self._kept(draws)
+        sigma, effects = (np.concatenate(values[:, kept]) for values in self._drawn())
+        effects = np.ascontiguousarray(effects.T)
+        return GroupedDraws(**vars(self._linear(kept)), effects=effects, sigma=sigma, seed=seed)
 
     def _check(self) -> None:
         wrong = [name for name in ("rows", "outcome", "alone") if name not in self.groups]

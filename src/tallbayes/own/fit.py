@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.pieces import Source
+from tallbayes.results.expected import Centre
 from tallbayes.results.fit import Fit
 from tallbayes.results.predict import Asked, Predicted
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
+
+NO_PREDICTIONS = "a tb.Model says how likely rows are, not what to expect of new ones; compute that from fit.posterior"
 
 
 class ModelFit(Fit):
@@ -65,6 +68,7 @@ class ModelFit(Fit):
         ]
 
     def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
-        raise ValueError(
-            "a tb.Model says how likely rows are, not what to expect of new ones; compute that from fit.posterior"
-        )
+        raise ValueError(NO_PREDICTIONS)
+
+    def _centre(self, offset: float | None) -> Centre:
+        raise ValueError(NO_PREDICTIONS)

@@ -25,6 +25,7 @@ from tallbayes.models.model import Result
 from tallbayes.models.priors import rounded
 from tallbayes.models.side_by_side import Parameters, batches
 from tallbayes.results.datasets import Given, dataset, sizes
+from tallbayes.results.expected import Centre, Draws, LinearCentre, LinearDraws, posterior_mean
 from tallbayes.results.predict import (
     Asked,
     Effects,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from tallbayes.results.changes import Variables
     from tallbayes.results.more import Origin
     from tallbayes.sampling.journal import Standing
 
@@ -350,6 +352,143 @@ class Fit:
         offsets = Offsets(asked.offset, self.offset, self.has_offset, self.family)
         effects = self._effects_of(chosen, asked.seed)
         return predicted(self.formula, source, keep, beta, offsets, effects, self.family.mean, asked.interval)
+
+    def avg_predictions(
+        self,
+        variables: Variables = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        data: Any = None,
+        weights: str | None = None,
+        offset: float | None = None,
+        engine: Any = None,
+        draws: int = 2_000,
+        rows: int = 10_000,
+        interval: float = 0.94,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Average over rows of the expected outcome, with its interval.
+
+        Parameters
+        ----------
+        variables: values that rows get in turn, `{"age": [30, 50]}`, or the name of a categorical variable for all of
+            its levels; of several variables all combinations. Rows stay as they are if None.
+        by: columns by whose values averages are made.
+        data: the rows to average over; those that the fit was made from if None. One row is an average of itself.
+        weights: a column by which rows count; that of the fit if it had one.
+        offset: for a model that was fitted with an array of offsets, a number for all rows.
+        engine: who reads the data, as in `tb.fit`; that of the fit if None.
+        draws: how many there are to be, evenly spaced.
+        rows: so many rows tell by how much draws differ, and all rows where their centre is.
+        interval: the share of draws between the ends of the interval.
+        seed: which rows these are.
+
+        The expected outcome is a probability, or of counts of successes their share, an expected count, or a mean.
+        `mcse_mean` is the Monte Carlo error of the mean: of the draws, and of looking at some rows only.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=500, seed=1, progress=False)
+        >>> fit.avg_predictions({"x": [0, 3]})[["x", "mean"]].round(1)
+             x  mean
+        0  0.0   0.2
+        1  3.0   0.8
+        >>> fit.avg_predictions(by="g")[["g", "mean"]].round(1)
+           g  mean
+        0  a   0.3
+        1  b   0.7
+        """
+        from tallbayes.results.effects import How, avg_predictions
+
+        how = How(data, by, weights, offset, engine, draws, rows, interval, seed)
+        return avg_predictions(self, variables, how)
+
+    def avg_comparisons(
+        self,
+        variables: Variables = None,
+        *,
+        comparison: str = "difference",
+        by: str | Sequence[str] | None = None,
+        data: Any = None,
+        weights: str | None = None,
+        offset: float | None = None,
+        engine: Any = None,
+        draws: int = 2_000,
+        rows: int = 10_000,
+        interval: float = 0.94,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """By how much the average expected outcome changes with a variable, all else being as it is in each row.
+
+        Parameters
+        ----------
+        variables: a name, a list of names, or a dict. By default numbers go up by 1, and each category is held against
+            the first. In a dict a number has what is added to it, two values (`{"age": (30, 50)}`), "sd", "2sd" or
+            "minmax"; a categorical variable two levels, "reference", "sequential" or "pairwise". All variables if None.
+        comparison: "difference", "ratio", "lnratio", "lnor" (of log odds) or "lift" of the two averages.
+        by, data, weights, offset, engine, draws, rows, interval, seed: see `avg_predictions`.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=500, seed=1, progress=False)
+        >>> fit.avg_comparisons({"x": (0, 3)})[["term", "contrast", "mean"]].round(1)
+          term contrast  mean
+        0    x    3 - 0   0.5
+        """
+        from tallbayes.results.effects import How, avg_comparisons
+
+        how = How(data, by, weights, offset, engine, draws, rows, interval, seed)
+        return avg_comparisons(self, variables, comparison, how)
+
+    def avg_slopes(
+        self,
+        variables: Variables = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        data: Any = None,
+        weights: str | None = None,
+        offset: float | None = None,
+        engine: Any = None,
+        draws: int = 2_000,
+        rows: int = 10_000,
+        interval: float = 0.94,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Average over rows of the slope of the expected outcome in a variable: its average marginal effect.
+
+        Of categorical variables it is the difference to the first level. For the arguments see `avg_predictions`.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=500, seed=1, progress=False)
+        >>> fit.avg_slopes()[["term", "contrast"]]
+          term contrast
+        0    x    dY/dX
+        """
+        from tallbayes.results.effects import How, avg_slopes
+
+        how = How(data, by, weights, offset, engine, draws, rows, interval, seed)
+        return avg_slopes(self, variables, how)
+
+    def _centre(self, offset: float | None) -> Centre:
+        """What is expected of rows at the posterior mean, for what is averaged over rows."""
+        assert self.formula is not None
+        beta = posterior_mean(self._values("beta", "coefficient"))
+        written = self.formula.to_json()
+        return LinearCentre(written, self.family, beta, offset, self.offset, self.has_offset)
+
+    def _some(self, draws: int, seed: int) -> Draws:
+        """About so many draws, equally many of each chain."""
+        return self._linear(self._kept(draws))
+
+    def _linear(self, kept: NDArray[np.intp]) -> LinearDraws:
+        beta = self._values("beta", "coefficient")
+        return LinearDraws(np.concatenate(beta[:, kept]), self.family, len(beta))
+
+    def _kept(self, draws: int) -> NDArray[np.intp]:
+        """Numbers of the draws of each chain that about so many of all are."""
+        chains, every = self.posterior.sizes["chain"], self.posterior.sizes["draw"]
+        return evenly_spaced(max(1, draws // chains), every)
 
     def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
         """What new rows have in their linear predictor besides coefficients, for some of the draws."""

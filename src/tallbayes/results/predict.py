@@ -118,7 +118,7 @@ def predict(
     slopes = np.ascontiguousarray(beta.T)
 
     def predictors(rows: NDArray[np.intp]) -> Array:
-        eta = _linear(X[:, rows], slopes, offset[rows])
+        eta = linear(X[:, rows], slopes, offset[rows])
         if effects is not None:
             eta += effects.of(rows)
         return eta
@@ -127,7 +127,7 @@ def predict(
     return summarise(order, len(beta), predictors, mean, interval, where)
 
 
-def _linear(x: Array, slopes: Array, offset: Array) -> Array:
+def linear(x: Array, slopes: Array, offset: Array) -> Array:
     """x'beta + offset (row, draw), from x (column, row) and slopes (column, draw)."""
     rows, draws = x.shape[1], slopes.shape[1]
     eta = np.empty((rows, draws))

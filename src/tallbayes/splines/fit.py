@@ -20,6 +20,7 @@ from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
 from tallbayes.data.tally import Where, row
 from tallbayes.results.datasets import Given, dataset
+from tallbayes.results.expected import Centre, Draws
 from tallbayes.results.fit import DRAWS, Fit
 from tallbayes.results.predict import Asked, Predicted, as_table, check_interval, evenly_spaced, summarise
 from tallbayes.results.story import enumerated
@@ -27,6 +28,7 @@ from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
 from tallbayes.splines.basis import DEGREE, MOST, VARIABLE, WIDTH, Splines
 from tallbayes.splines.effects import SUBSETS, effect
+from tallbayes.splines.expected import FEW, SplineCentre, SplineDraws, variables
 from tallbayes.splines.probabilities import EFFECT, INTERVAL, effect_dataset, effect_summary, grid_of, stored_effect
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ Array = NDArray[np.float64]
 
 EFFECT_DRAWS = 300  # that make an effect on the scale of the log-odds unless a number is given
 SHOWN, SLOWEST = 8, 4  # log-odds in a printed fit, and among the diagnostics of a report
+NO_OFFSET = "the model was fitted without an offset, so predictions take none"
 OFTEN = 0.1  # share of draws with the most bases above which their number should have been larger
 
 
@@ -139,8 +142,7 @@ class MARSFit(Fit):
     def _design(self, new_data: Any, where: Where = row) -> Array:
         """Variables (d, rows) of new data."""
         if self.formula is not None:
-            x = self.formula.apply(new_data, where)
-            return x[[j for j, name in enumerate(self.formula.coefficients) if name != "Intercept"]]
+            return variables(self.formula, self.formula.apply(new_data, where))
         if hasattr(new_data, "columns") and self.stats["named"]:
             missing = [name for name in self.variables if name not in new_data.columns]
             if missing:
@@ -197,7 +199,7 @@ class MARSFit(Fit):
     def _summary(self, asked: Asked) -> Callable[[Array], Array]:
         """What makes means and intervals (3, row) of variables (d, row)."""
         if asked.offset is not None:
-            raise ValueError("the model was fitted without an offset, so predict takes none")
+            raise ValueError(NO_OFFSET)
         asked.check()
         every = self._all[0]
         chosen = every.some(evenly_spaced(asked.draws, every.sizes.size))
@@ -207,6 +209,18 @@ class MARSFit(Fit):
             return summarise(rows, chosen.sizes.size, lambda some: chosen.each(x[:, some]).T, expit, asked.interval)
 
         return summary
+
+    def _centre(self, offset: float | None) -> Centre:
+        if offset is not None:
+            raise ValueError(NO_OFFSET)
+        assert self.formula is not None
+        every = self._all[0]
+        return SplineCentre(self.formula.to_json(), every.some(evenly_spaced(FEW, every.sizes.size)))
+
+    def _some(self, draws: int, seed: int) -> Draws:
+        every, chains, kept = self._all[0], self.posterior.sizes["chain"], self._kept(draws)
+        numbers = kept + self.posterior.sizes["draw"] * np.arange(chains)[:, None]
+        return SplineDraws(every.some(numbers.ravel()), chains)
 
     def importance(self) -> pd.DataFrame:
         """How much each variable matters, one line each.
