@@ -41,7 +41,7 @@ soak: $(VENV)/ready
 	$(RUN)/python tests/soak.py --minutes $(MINUTES)
 
 docs: $(VENV)/docs
-	$(RUN)/python -m pytest docs/results.py docs/rendering.py
+	$(RUN)/python -m pytest docs/*.py tests/test_site.py tests/test_reference.py
 	$(RUN)/mkdocs build --strict
 
 bench: $(VENV)/ready

@@ -14,7 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 # What builds the pages needs mkdocs, which only `make docs` installs; it runs their examples.
-collect_ignore = [] if importlib.util.find_spec("mkdocs") else ["docs/results.py", "docs/rendering.py"]
+collect_ignore_glob = [] if importlib.util.find_spec("mkdocs") else ["docs/*.py"]
 PACKAGE = HERE / "src" / "tallbayes"
 
 
