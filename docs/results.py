@@ -20,6 +20,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         command, when, _, *printed = path.read_text("utf-8").splitlines()
         title = path.stem.replace("mars", "splines").replace("-", ", ").replace("_", " ")
         shown = "\n".join(printed).strip("\n")
-        parts.append(f"## {title.capitalize()}\n\n`{command}`, {when}\n\n```text\n{shown}\n```\n\n")
+        parts.append(
+            f"## {title.capitalize()} {{ data-search-exclude }}\n\n`{command}`, {when}\n\n```text\n{shown}\n```\n\n"
+        )
     files.append(File.generated(config, "benchmarks.md", content="".join(parts)))
     return files

@@ -86,3 +86,15 @@ def test_the_toggle_switches_to_dark(site, window):
     light = page.evaluate(ground)
     page.get_by_title("Switch to dark").click()
     assert page.evaluate(ground) != light
+
+
+def test_charts_take_the_colours_of_the_page(site, window):
+    ink = "getComputedStyle(document.querySelector('figure svg')).fill"
+    inks, shown = [], []
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page = window(width, scheme)
+        page.goto((site / "benchmarks.html").as_uri())
+        inks.append(page.evaluate(ink))
+        shown.append([page.locator(f"figure svg.{kind}:visible").count() for kind in ("wide", "narrow")])
+    assert inks[0] != inks[1]
+    assert shown == [[4, 0], [0, 4]]

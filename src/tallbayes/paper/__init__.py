@@ -39,9 +39,9 @@ def reproduce(
 
     `full` runs the paper's 100,000 iterations. `data` is a folder with the real files: the bank's CSV, Freddie Mac's
     text files. `tell` is called with a line at each step, and then fits show their progress too. The page is written
-    anew after each experiment.
+    again after each experiment.
 
-    Ctrl-C ends the experiment after the fit that is at work, is told on the page, and raises `CutShort`, a
+    Ctrl-C ends the experiment after the fit that is running, is noted on the page, and raises `CutShort`, a
     KeyboardInterrupt that says what is complete.
     """
     if unknown := [name for name in names if name not in EXPERIMENTS]:
