@@ -54,7 +54,7 @@ def test_pages_fit_a_phone(site, window):
     for path in sorted(site.rglob("*.html")):
         if path.name == "404.html":  # its links begin at the root of a server
             continue
-        phone.goto(path.as_uri())
+        phone.goto(path.as_uri(), wait_until="domcontentloaded")
         assert phone.locator("h1").count() == 1, path
         if found := overflow(phone):
             wide[path.name] = found
