@@ -213,6 +213,21 @@ class Formula:
         values: NDArray[np.float64] = design.array[0]
         return values
 
+    def trials(self, data: Any, where: Where = row) -> NDArray[np.float64] | None:
+        """The number of trials of each new row, None if the formula does not count successes.
+
+        >>> formula, X, y = Formula.learn("p(paid, loans) ~ 1", {"paid": [0, 1], "loans": [1, 3]})
+        >>> formula.trials({"loans": [10, 20]})
+        array([10., 20.])
+        """
+        if self.parsed.trials is None:
+            return None
+        frame = check(read(data, self.parsed.trials.columns, self.clean))
+        design = one_column("number of trials", self.parsed.trials.text, self.parsed.trials.side, frame, {})
+        require_finite(design.array, design.names, where)
+        values: NDArray[np.float64] = design.array[0]
+        return values
+
     def group_codes(self, data: Any) -> NDArray[np.intp]:
         """Index of each row's group in `group_levels`, -1 for a group never seen.
 

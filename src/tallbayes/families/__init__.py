@@ -69,7 +69,7 @@ class Bernoulli(Usual):
         """Variance of an outcome with this mean."""
         return mean * (1 - mean)
 
-    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""
         return (rng.random(np.shape(eta)) < self.mean(eta)).astype(float)
 
@@ -110,9 +110,9 @@ class Binomial(Usual):
         """Variance of one trial with this mean."""
         return mean * (1 - mean)
 
-    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array) -> Array:
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""
-        return rng.binomial(np.asarray(trials, dtype=int), self.mean(eta)).astype(float)
+        return rng.binomial(np.asarray(1 if trials is None else trials, dtype=int), self.mean(eta)).astype(float)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Poisson(Exposed):
         """Variance of a count with this mean."""
         return mean
 
-    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""
         return rng.poisson(self.mean(eta)).astype(float)
 

@@ -54,6 +54,6 @@ class Gamma(Usual):
         """Variance of an outcome with this mean."""
         return mean**2 / self.shape
 
-    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""
         return rng.gamma(self.shape, self.mean(eta) / self.shape)

@@ -43,6 +43,6 @@ class Gaussian(Usual):
     def variance(self, mean: Array) -> None:
         """A mean does not tell."""
 
-    def simulate(self, rng: np.random.Generator, eta: Array, sd: float = 1.0) -> Array:
-        """Draw outcomes."""
-        return rng.normal(eta, sd)
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
+        """Draw outcomes, were the standard deviation one."""
+        return rng.normal(eta)

@@ -57,6 +57,6 @@ class NegativeBinomial(Exposed):
         """Variance of a count with this mean."""
         return mean + mean**2 / self.shape
 
-    def simulate(self, rng: np.random.Generator, eta: Array) -> Array:
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""
         return rng.poisson(self.mean(eta) * rng.gamma(self.shape, 1 / self.shape, np.shape(eta))).astype(float)

@@ -47,3 +47,7 @@ class Usual:
 
     def try_on(self, y: Array, eta: Array | None = None) -> None:
         """Refuse functions that do not fit each other, on outcomes y."""
+
+    def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
+        """Draw outcomes, of so many trials if they are successes."""
+        raise ValueError(f"family {self.name!r} does not say how outcomes are drawn; draw them from fit.predict")

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from tallbayes.data.pieces import Source
+from tallbayes.gaussian.expected import GaussianDraws
 from tallbayes.models.side_by_side import SideBySide
+from tallbayes.results.expected import Draws
 from tallbayes.results.fit import Fit
 from tallbayes.results.predict import Effects
 
@@ -69,6 +71,9 @@ class GaussianFit(Fit):
         fit = copy(self)
         fit._noisy = noise
         return fit
+
+    def _some(self, draws: int, seed: int) -> Draws:
+        return GaussianDraws(super()._some(draws, seed), np.concatenate(self._values("sd")[:, self._kept(draws)]))
 
     def _effects_of(self, chosen: NDArray[np.intp], seed: int) -> Callable[[Source], Effects] | None:
         effects = super()._effects_of(chosen, seed)

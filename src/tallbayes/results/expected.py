@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.formula import Formula
 from tallbayes.data.new_rows import NewRows
+from tallbayes.data.per_row import as_numbers
 from tallbayes.families import Family
 from tallbayes.results.predict import Offsets, linear
 
@@ -45,6 +46,13 @@ class Centre(Protocol):
     def mean(self, features: Array) -> Array:
         """The expected outcome of rows with these features."""
 
+    @property
+    def besides(self) -> Sequence[str]:
+        """Columns that rows must have besides, if outcomes are drawn."""
+
+    def trials(self, rows: NewRows) -> Array | None:
+        """How many trials there are in each row, if outcomes are successes."""
+
 
 class Draws(Protocol):
     """Some draws of the posterior, so many of each chain."""
@@ -59,6 +67,9 @@ class Draws(Protocol):
 
     def means(self, features: Array) -> Array:
         """The expected outcomes (row, draw) of rows with these features."""
+
+    def outcomes(self, features: Array, trials: Array | None, rng: np.random.Generator) -> Array:
+        """New outcomes (row, draw) of rows with these features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +123,24 @@ class LinearCentre:
         eta = linear(features[:width], self.beta[:, None], features[width])
         return self.family.mean(eta)[:, 0]
 
+    @property
+    def besides(self) -> list[str]:
+        """See `Centre`."""
+        written, named = self.formula.parsed.trials, getattr(self.family, "trials", None)
+        return list(written.columns) if written is not None else [named] if named else []
+
+    def trials(self, rows: NewRows) -> Array | None:
+        """See `Centre`."""
+        if not self.besides:
+            return None
+        found = self.formula.trials(rows.source, rows.where)
+        if found is None:
+            found = as_numbers("trials", rows.source.load(self.besides)[self.besides[0]])
+        if (wrong := ~((found >= 0) & (found % 1 == 0))).any():
+            first = int(wrong.argmax())
+            raise ValueError(f"trials must be whole numbers from 0, but are {found[first]:g} in {rows.where(first)}")
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class LinearDraws:
@@ -129,6 +158,11 @@ class LinearDraws:
     def means(self, features: Array) -> Array:
         """See `Draws`."""
         return self.family.mean(self.predictors(features))
+
+    def outcomes(self, features: Array, trials: Array | None, rng: np.random.Generator) -> Array:
+        """See `Draws`."""
+        eta = self.predictors(features)
+        return self.family.simulate(rng, eta) if trials is None else self.family.simulate(rng, eta, trials[:, None])
 
     def predictors(self, features: Array) -> Array:
         """Linear predictors (row, draw)."""

@@ -353,6 +353,24 @@ class Fit:
         effects = self._effects_of(chosen, asked.seed)
         return predicted(self.formula, source, keep, beta, offsets, effects, self.family.mean, asked.interval)
 
+    def predictive(
+        self, new_data: Any, *, draws: int = 1_000, offset: float | None = None, seed: int = 0
+    ) -> xr.DataArray:
+        """Posterior predictive draws (chain, draw, row): outcomes of new rows as the model would make them.
+
+        About so many `draws` of all chains are taken, evenly spaced. All of it is held in memory; for means and
+        intervals of many rows there is `predict`. Groups that the fit has not seen get effects of their own, as in
+        `predict`, and counts of successes need the number of trials of each row.
+
+        >>> from tallbayes.results.example import example
+        >>> found = example().predictive({"fico": [-1.0, 1.0]}, draws=400)
+        >>> found.dims, found.shape, sorted(set(found.values.ravel()))
+        (('chain', 'draw', 'row'), (4, 100, 2), [np.float64(0.0), np.float64(1.0)])
+        """
+        from tallbayes.results.predictive import predictive
+
+        return predictive(self, new_data, offset, draws, seed)
+
     def avg_predictions(
         self,
         variables: Variables = None,

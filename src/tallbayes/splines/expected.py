@@ -11,6 +11,7 @@ from scipy.special import expit
 from tallbayes.data.cleaning import Cleaning
 from tallbayes.data.formula import Formula
 from tallbayes.data.new_rows import NewRows
+from tallbayes.families import Bernoulli
 from tallbayes.results.expected import read
 from tallbayes.splines.basis import Splines
 
@@ -54,6 +55,14 @@ class SplineCentre:
         """See `Centre`."""
         return np.asarray(expit(self.splines.each(features)).mean(axis=0))
 
+    @property
+    def besides(self) -> list[str]:
+        """See `Centre`."""
+        return []
+
+    def trials(self, rows: NewRows) -> None:
+        """See `Centre`."""
+
 
 @dataclass(frozen=True, eq=False)
 class SplineDraws:
@@ -70,6 +79,10 @@ class SplineDraws:
     def means(self, features: Array) -> Array:
         """See `Draws`."""
         return np.asarray(expit(self.splines.each(features)).T)
+
+    def outcomes(self, features: Array, trials: Array | None, rng: np.random.Generator) -> Array:
+        """See `Draws`."""
+        return Bernoulli().simulate(rng, np.asarray(self.splines.each(features)).T)
 
 
 def variables(formula: Formula, X: Array) -> Array:

@@ -1,0 +1,114 @@
+"""Posterior predictive draws: their moments against those of the model. False alarms: below 1e-6 a row or a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallbayes as tb
+from tallbayes.data import pieces
+from tallbayes.data.new_rows import new_rows
+from tallbayes.results.predictive import _require
+
+SURE = 4.9
+RNG = np.random.default_rng(0)
+N = 400
+DATA = pd.DataFrame({"x": RNG.normal(size=N), "days": RNG.uniform(1, 3, N), "bank": RNG.integers(0, 12, N)})
+DATA["trials"] = RNG.integers(1, 9, N)
+ETA = 0.3 + 0.5 * DATA.x + RNG.normal(size=12)[DATA.bank]
+DATA["y"] = (RNG.random(N) < 1 / (1 + np.exp(-ETA))).astype(int)
+DATA["paid"] = RNG.binomial(DATA.trials, 1 / (1 + np.exp(-ETA)))
+DATA["count"] = RNG.poisson(np.exp(ETA) * DATA.days)
+DATA["cost"] = RNG.gamma(2, np.exp(ETA) / 2)
+DATA["size"] = ETA + RNG.normal(size=N)
+FEW = {"draws": 500, "seed": 1, "progress": False}
+NEW = DATA.iloc[:40]
+
+FITS = {
+    "logit": ("y ~ x", "bernoulli"),
+    "probit": ("y ~ x", tb.Bernoulli("probit")),
+    "successes": ("p(paid, trials) ~ x", "bernoulli"),
+    "trials": ("paid ~ x", tb.Binomial("trials")),
+    "counts": ("count ~ x", tb.Poisson("days")),
+    "overdispersed": ("count ~ x", tb.NegativeBinomial(3.0)),
+    "costs": ("cost ~ x", tb.Gamma(2.0)),
+    "normal": ("size ~ x", "gaussian"),
+    "groups": ("y ~ x + (1 | bank)", "bernoulli"),
+    "normal groups": ("size ~ x + (1 | bank)", "gaussian"),
+    "splines": ("y ~ s(x, days)", "bernoulli"),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_moments(name):
+    formula, family = FITS[name]
+    fit = tb.fit(formula, DATA, family, **FEW | ({"draws": 100, "warmup": 300} if name == "splines" else {}))
+    found = fit.predictive(NEW, draws=10**6)
+    assert found.dims == ("chain", "draw", "row")
+    assert found.shape == (4, fit.posterior.sizes["draw"], 40)
+    assert found.name == fit.formula.outcome
+    values = found.values.reshape(-1, 40)
+    trials = NEW.trials.to_numpy() if "paid" in formula else np.ones(40)
+    assert "paid" not in formula or (values <= trials).all()
+    means = trials[:, None] * fit._some(10**6, 0).means(fit._centre(None).features(_rows(fit)))
+    variance = _variance(fit, means, trials[:, None])
+    error = np.sqrt(variance.mean(axis=1) / len(values))
+    assert (np.abs(values.mean(axis=0) - means.mean(axis=1)) < SURE * error).all()
+    squares = (values.T - means) ** 2 / variance
+    assert abs(squares.mean() - 1) < SURE * squares.std() / np.sqrt(squares.size)
+    assert np.allclose(means.mean(axis=1), trials * fit.predict(NEW, draws=10**6)["mean"], rtol=1e-12)
+    assert (values % 1 == 0).all() == (name not in ("costs", "normal", "normal groups"))
+
+
+def _rows(fit):
+    (rows,) = new_rows(fit._opened(NEW), fit._centre(None).columns, fit._centre(None).clean)
+    return rows
+
+
+def _variance(fit, means, trials):
+    """Of outcomes with these expectations (row, draw)."""
+    if fit.family.name == "gaussian":
+        return np.broadcast_to(fit.posterior["sd"].values.ravel() ** 2, means.shape)
+    if fit.family.name == "negative_binomial":
+        return means + means**2 / 3
+    if fit.family.name == "gamma":
+        return means**2 / 2
+    return trials * fit.family.variance(means / trials)
+
+
+def test_a_seed_tells_all_and_pieces_do_not(monkeypatch):
+    fit = tb.fit("count ~ x", DATA, "poisson", **FEW)
+    found = fit.predictive(NEW, seed=3)
+    assert found.identical(fit.predictive(NEW, seed=3))
+    assert not found.equals(fit.predictive(NEW, seed=4))
+    assert found.shape == (4, 250, 40)
+    assert fit.predictive(NEW.set_index("bank"))["row"].values.tolist() == NEW.bank.tolist()
+    monkeypatch.setattr(pieces, "PIECE", 16)
+    assert fit.predictive(NEW, seed=3).shape == found.shape
+
+
+def test_rows_of_a_new_group_share_its_effect():
+    fit = tb.fit("size ~ x + (1 | bank)", DATA, "gaussian", draws=2_000, seed=1, progress=False)
+    new = pd.DataFrame({"x": [0.0] * 3, "bank": [100, 100, 101]})
+    values = fit.predictive(new, draws=8_000).values.reshape(-1, 3)
+    together = np.corrcoef(values.T)
+    share = (fit.posterior["1|bank_sigma"] ** 2).mean() / values.var()
+    assert together[0, 1] == pytest.approx(float(share), abs=0.1)
+    assert abs(together[0, 2]) < 0.1
+
+
+def test_what_cannot_be(monkeypatch):
+    fit = tb.fit("count ~ x", DATA, "poisson", **FEW)
+    with pytest.raises(ValueError, match="draws must be a whole number"):
+        fit.predictive(NEW, draws=0)
+    with pytest.raises(ValueError, match="'x'"):
+        fit.predictive({"z": [1.0]})
+    trials = tb.fit("p(paid, trials) ~ x", DATA, **FEW)
+    with pytest.raises(ValueError, match="trials must be whole numbers from 0, but are -1 in row 1"):
+        trials.predictive({"x": [0.0, 0.0], "paid": [1, 1], "trials": [2, -1]})
+    own = tb.fit("count ~ x", DATA, tb.family("y * eta - exp(eta)", mean="exp(eta)"), **FEW)
+    with pytest.raises(ValueError, match="does not say how outcomes are drawn"):
+        own.predictive(NEW)
+    with pytest.raises(
+        ValueError, match=r"4,000 draws of the outcomes of 100,000,000 rows would take 6.4 TB of memory"
+    ):
+        _require(100_000_000, 4_000)
