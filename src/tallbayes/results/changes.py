@@ -144,8 +144,14 @@ class Spreads:
                 if values.dtype == "category":
                     raise ValueError(f"column {name!r} holds text, such as {values.iloc[0]!r}, but held numbers before")
             values = np.stack([np.asarray(columns[name], dtype=float) for name in self.columns])
-            mean = values.mean(axis=1)
-            squares = ((values - mean[:, None]) ** 2).sum(axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):  # which is told below
+                mean = values.mean(axis=1)
+                squares = ((values - mean[:, None]) ** 2).sum(axis=1)
+            if not (finite := np.isfinite(squares)).all():
+                worst = self.columns[int(finite.argmin())]
+                raise ValueError(
+                    f"column {worst!r} is spread too widely to be computed with; correct its largest values"
+                )
             seen.append(np.stack([np.full(len(values), rows.size), values.min(1), values.max(1), mean, squares]))
         return Tallied(seen)
 
@@ -166,7 +172,9 @@ def compared(kind: Kind, asked: Any, spread: Spread | None, slopes: bool, sign: 
     if slopes:
         assert spread is not None
         if asked is not None:
-            raise ValueError(f"a slope of {name!r} has no {shown(asked)}; give names only, or use avg_comparisons")
+            raise ValueError(
+                f"slopes take names of variables only, but {name!r} has {shown(asked)}; for steps use avg_comparisons"
+            )
         half = STEP * ((spread.most - spread.least) or abs(spread.most) or 1.0) / 2
         return [Compared(name, "dY/dX", {name: Change(-half, True)}, {name: Change(half, True)}, 2 * half)]
     if isinstance(asked, str) and asked in WIDTHS:

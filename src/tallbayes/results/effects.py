@@ -167,7 +167,10 @@ def _value(line: Line, group: Average) -> tuple[Array, float]:
         value = line.value(*averages)
     if not np.isfinite(value).all():
         said = ", ".join(f"{name} {word}" for name, word in line.words.items())
-        raise ValueError(f"what was asked ({said}) is not finite: an average is 0 or 1 there; take another comparison")
+        raise ValueError(
+            f"{said or 'the average'} is not finite: an average is 0, 1 or too large there; take another comparison, or "
+            "other rows"
+        )
     at = np.array([average.mean() for average in averages])
     step = 1e-6 * np.maximum(np.abs(at), 1e-300)
     slope = np.array(
