@@ -168,8 +168,8 @@ def _value(line: Line, group: Average) -> tuple[Array, float]:
     if not np.isfinite(value).all():
         said = ", ".join(f"{name} {word}" for name, word in line.words.items())
         raise ValueError(
-            f"{said or 'the average'} is not finite: an average is 0, 1 or too large there; take another comparison, or "
-            "other rows"
+            f"{said or 'the average'} is not finite: an average is 0, 1 or too large there; take another "
+            "comparison, or other rows"
         )
     at = np.array([average.mean() for average in averages])
     step = 1e-6 * np.maximum(np.abs(at), 1e-300)
