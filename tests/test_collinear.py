@@ -109,3 +109,25 @@ def test_a_fit_says_it_and_predicts(tmp_path):
     fit.save(tmp_path / "fit.nc")
     for one in (fit, tb.load(tmp_path / "fit.nc")):
         np.testing.assert_allclose(one.predict(DATA), same.predict(DATA))
+
+
+@pytest.mark.parametrize("kind", [GLM, tb.GaussianModel])
+def test_arrays_can_do_without_them_too(kind):
+    X = np.column_stack([np.ones(len(DATA)), DATA["x"], np.zeros(len(DATA)), 3 - DATA["x"]])
+    y = DATA["y"] + (0 if kind is GLM else DATA["z"])
+    prior = {"twin": tb.Normal(0, 1), "x": tb.Normal(3, 2)}
+    names = ["one", "x", "zero", "twin"]
+    model = kind.from_arrays(X, y, prior=prior, coefficients=names, collinear="drop")
+    assert model.coefficients == ("one", "x")
+    assert model.prior.mean[1] == 3
+    assert model.left_out == [
+        "'zero' left out: it is zero in every row",
+        "'twin' left out: it is a linear combination of 'one', 'x'",
+    ]
+    plain = kind.from_arrays(X[:, :2], y, prior={"x": tb.Normal(3, 2)}, coefficients=names[:2])
+    at = [[0.1, 0.2]]
+    np.testing.assert_array_equal(model.log_likelihood(at), plain.log_likelihood(at))
+    with pytest.raises(ValueError, match="'zero' is zero in every row"):
+        tb.sample(kind.from_arrays(X, y, coefficients=names), draws=5, progress=False)
+    with pytest.raises(ValueError, match="no column of the design is left"):
+        kind.from_arrays(X[:, 2:3], y, collinear="drop")

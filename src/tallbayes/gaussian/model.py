@@ -103,6 +103,7 @@ class GaussianModel(GLM):
         coefficients: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        collinear: str = "refuse",
     ) -> GaussianModel:
         """The model of a design matrix X (rows, columns) that you made yourself, intercept included.
 
@@ -110,7 +111,7 @@ class GaussianModel(GLM):
         ('x0', 'sd')
         """
         self = cls.__new__(cls)
-        self._from_arrays(X, y, "gaussian", prior, coefficients, weights, offset)
+        self._from_arrays(X, y, "gaussian", prior, coefficients, weights, offset, collinear=collinear)
         self.sd_prior = self._chosen(sd_prior)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,11 @@ def named(family: str | Family, weights: Any, offset: Any) -> list[str]:
     return [name for name in given if isinstance(name, str)]
 
 
-def priors_of(prior: AnyPrior | None, learned: Formula) -> AnyPrior | None:
+def priors_of(prior: AnyPrior | None, gone: Collection[str]) -> AnyPrior | None:
     """Priors by name without those of columns that were left out."""
     if not isinstance(prior, Mapping):
         return prior
-    return {name: one for name, one in prior.items() if name not in learned.left_out}
+    return {name: one for name, one in prior.items() if name not in gone}
 
 
 def numbers(what: str, values: Any) -> Array:

@@ -126,13 +126,9 @@ class GLM:
                 self.first = first
             self.left_out = left_out
             self._check_sizes()
-            if collinear == "drop" and (found := self._dependent()):
-                self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
-                fitted = fitted.without(self.coefficients[column] for column, _ in found)
-                prior = priors_of(prior, fitted)
-                rows = self.rows.without([column for column, _ in found])
-                self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
-            self._set_prior(prior)
+            gone = self._leave_out_dependent() if collinear == "drop" else []
+            fitted = fitted.without(gone)
+            self._set_prior(priors_of(prior, gone))
             self.try_family()
         self.outcome_said = said(fitted.outcome, fitted.event, ones, self.observations)
         self.formula: Formula | None = fitted
@@ -149,10 +145,17 @@ class GLM:
         if not self.family.location:  # there, means may be as far away as outcomes
             check_means(self.coefficients, self.prior, self.moments.largest)
 
-    def _dependent(self) -> list[dependence.Dependent]:
-        """Columns that are linear combinations of those before them."""
+    def _leave_out_dependent(self) -> list[str]:
+        """Go on without columns that are linear combinations of those before them; returns their names."""
         curvature = self.first.at_zero.curvature[0]
-        return dependence.dependent(self.coefficients, self.moments.largest, curvature)
+        found = dependence.dependent(self.coefficients, self.moments.largest, curvature)
+        gone = [self.coefficients[column] for column, _ in found]
+        if gone:
+            self.left_out = [*self.left_out, *dependence.said(self.coefficients, found)]
+            kept = tuple(name for name in self.coefficients if name not in gone)
+            rows = self.rows.without([column for column, _ in found])
+            self._set(rows, self.family, kept, self._group or None, self.levels)
+        return gone
 
     @classmethod
     def from_arrays(
@@ -165,18 +168,19 @@ class GLM:
         coefficients: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
         offset: ArrayLike | None = None,
+        collinear: str = "refuse",
     ) -> GLM:
         """The model of a design matrix X (rows, columns) that you made yourself, intercept included.
 
         Columns that lie contiguous in memory (order="F") are used without a copy. Coefficients are named x0, x1, ...
-        unless you name them.
+        unless you name them. `collinear="drop"` leaves out those that are linear combinations of columns before them.
 
         >>> model = GLM.from_arrays([[1.0, 0.2], [1.0, 0.9], [1.0, 0.4]], [0, 1, 0])
         >>> model.coefficients
         ('x0', 'x1')
         """
         self = cls.__new__(cls)
-        self._from_arrays(X, y, family, prior, coefficients, weights, offset)
+        self._from_arrays(X, y, family, prior, coefficients, weights, offset, collinear=collinear)
         return self
 
     def _from_arrays(
@@ -189,8 +193,10 @@ class GLM:
         weights: ArrayLike | None,
         offset: ArrayLike | None,
         groups: tuple[NDArray[np.intp], Sequence[Any]] | None = None,
+        collinear: str = "refuse",
     ) -> None:
         """`groups`, if any, are the number of each row's group and the names of all groups."""
+        check_choice("collinear", collinear, dependence.CHOICES)
         phases, prior = Phases(), without_texts(prior)
         with phases("design"):
             check_texts("coefficients", coefficients, "a list of names, one for each column of X", optional=True)
@@ -223,7 +229,8 @@ class GLM:
             self.has_offset, self.observations = offset is not None, outcome.size
             self._set(building.finish(), kind, names, group, levels)
             self._check_sizes()
-            self._set_prior(prior)
+            gone = self._leave_out_dependent() if collinear == "drop" else []
+            self._set_prior(priors_of(prior, gone))
             self.try_family()
         self.formula, self.offset, self.seconds = None, None, phases.seconds
 
