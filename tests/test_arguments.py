@@ -34,6 +34,7 @@ def glm(**given):
 
 FIT, GROUPS, MARS = example(), group_example(5), example_mars()
 GLM = glm()
+LINEAR = tb.BayesLinear(random_state=1).fit(MATRIX, X)
 
 WHOLE = "must be a whole number"
 WRONG = [  # the call and what its message says
@@ -149,6 +150,26 @@ WRONG = [  # the call and what its message says
     (lambda: tb.Cells(10, 10**9), f"^pairs {WHOLE} from 1 to 1,000,000"),
     (lambda: tb.TwoStage(tb.Cells()).kernel(GLM), "^tb.Cells is a surrogate for splines"),
     (lambda: tb.MH("hmc").kernel(GLM), "^proposal 'hmc' is not known; choose one of one-at-a-time"),
+    # estimators
+    *[
+        (lambda kind=kind, given=given: kind(**given).fit(MATRIX, Y), message)
+        for kind in (tb.BayesLogistic, tb.BayesPoisson, tb.BayesLinear)
+        for given, message in (
+            ({"prior": 3}, "^prior must be tb.Normal"),
+            ({"fit_intercept": "no"}, "^fit_intercept must be True or False, not 'no'"),
+            ({"collinear": True}, "^collinear True is not known; choose one of refuse, drop"),
+            ({"draws": 1.5}, f"^draws {WHOLE}"),
+            ({"chains": None}, f"^chains {WHOLE}"),
+            ({"random_state": -1}, f"^random_state {WHOLE} of at least 0, not -1"),
+            ({"random_state": True}, f"^random_state {WHOLE}"),
+            ({"progress": 1}, "^progress must be True or False, not 1"),
+        )
+    ],
+    (lambda: tb.BayesLogistic(method="nuts").fit(MATRIX, Y), "^method 'nuts' is not known"),
+    (lambda: LINEAR.predict(MATRIX, interval=1), "^interval must be a number between 0 and 1, not 1"),
+    (lambda: LINEAR.predict(MATRIX, interval="90%"), "^interval must be a number between 0 and 1, not '90%'"),
+    (lambda: LINEAR.predict(MATRIX, interval=0.9, draws=0), f"^draws {WHOLE} of at least 1, not 0"),
+    (lambda: LINEAR.predict(MATRIX, noise="yes"), "^noise must be True or False, not 'yes'"),
     # models
     (lambda: tb.GLM(3, DATA), "^formula must be a text such as 'y ~ x', not 3"),
     (lambda: glm(strata="g"), "^strata must be a list of columns' names, not 'g'"),
@@ -159,6 +180,8 @@ WRONG = [  # the call and what its message says
     (lambda: tb.GLM.from_arrays(MATRIX, Y, coefficients="ab"), "^coefficients must be a list of names"),
     (lambda: tb.GLM.from_arrays(MATRIX, Y, coefficients=[1, 2]), "^coefficients must be a list of names"),
     (lambda: tb.GLM.from_arrays(np.where(MATRIX == 3, NAN, MATRIX), Y), "^'x1' has missing .* at row 3"),
+    (lambda: tb.GLM.from_arrays(MATRIX, Y, collinear="keep"), "^collinear 'keep' is not known; choose one of refuse"),
+    (lambda: tb.GaussianModel.from_arrays(MATRIX, Y, collinear=None), "^collinear None is not known"),
     (lambda: tb.Hierarchical.from_arrays(MATRIX, Y, [1, 1, 2, 2, NAN, 3]), "^groups has 1 missing value .* at row 4"),
     (lambda: tb.Hierarchical.from_arrays(MATRIX, Y, [*"aabb", None, "c"]), "^groups has 1 missing value"),
     (lambda: tb.Hierarchical.from_arrays(MATRIX, Y, [1, 1, 2, 2, "c", "c"]), None),  # NumPy makes them texts

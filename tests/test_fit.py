@@ -258,14 +258,17 @@ def test_rows_of_counts_of_successes_are_those_of_the_data() -> None:
 
 
 def test_only_public_names_are_listed() -> None:
-    assert dir(tb) == sorted([*tb.__all__, "MARSClassifier", "__version__"])
+    estimators = ["BayesLinear", "BayesLogistic", "BayesPoisson", "MARSClassifier"]
+    assert dir(tb) == sorted([*tb.__all__, *estimators, "__version__"])
     assert all(hasattr(tb, name) for name in dir(tb))
 
 
-def test_what_to_install_for_the_classifier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "tallbayes.splines.classifier", raising=False)
-    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, name, None)
+@pytest.mark.parametrize("name", ["BayesLogistic", "MARSClassifier"])
+def test_what_to_install_for_estimators(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for module in [module for module in sys.modules if module.startswith("tallbayes.estimators.")]:
+        monkeypatch.delitem(sys.modules, module)
+    for module in [module for module in sys.modules if module.split(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ImportError, match=r"tb\.MARSClassifier needs scikit-learn: pip install scikit-learn"):
-        _ = tb.MARSClassifier
+    with pytest.raises(ImportError, match=rf"tb\.{name} needs scikit-learn: pip install scikit-learn"):
+        getattr(tb, name)

@@ -23,6 +23,7 @@ ROOMS = [
     "gaussian",
     "own",
     "splines",
+    "estimators",
     "plots",
     "fit",
     "paper",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tallbayes import starting  # noqa: F401  # isort: skip  # first: Ctrl-C may come while others are imported
-from tallbayes import mpi, plots
+from tallbayes import estimators, mpi, plots
 from tallbayes.data import datasets
 from tallbayes.data.scan import scan
 from tallbayes.engines.packed import DamagedError
@@ -112,18 +112,14 @@ GONE = {
 
 
 def __getattr__(name: str) -> Any:
-    """MARSClassifier is imported when it is asked for: it needs scikit-learn, which is optional and slow to import."""
+    """Estimators are imported when they are asked for: they need scikit-learn."""
     if name in GONE:
         raise AttributeError(f"tb.{name} is gone; there is {GONE[name]}")
-    if name == "MARSClassifier":
-        try:
-            from tallbayes.splines.classifier import MARSClassifier
-        except ModuleNotFoundError as error:
-            raise ImportError("tb.MARSClassifier needs scikit-learn: pip install scikit-learn") from error
-        return MARSClassifier
+    if name in estimators.FILES:
+        return estimators.estimator(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """The public names alone."""
-    return sorted([*__all__, "MARSClassifier", "__version__"])
+    return sorted([*__all__, *estimators.FILES, "__version__"])

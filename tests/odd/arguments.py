@@ -18,6 +18,7 @@ from odd.case import FEW, Case, Table, pick, refused
 KIND = "arguments"
 HUGE = 10**9
 TINY = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
+ARRAYS, FITTED = (np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])), {"random_state": 1}
 TYPES: tuple[Any, ...] = (
     "a", "", b"1", [1], (1, 2), {}, {"a": 1}, {1}, object(), int, len, 1j, np.array([1, 2]), np.array([]),
     pd.Series([1]), pd.DataFrame({"a": [1]}), datetime.date(2020, 1, 1),
@@ -107,6 +108,17 @@ OPTIONS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], str]] = {
     "find_mode": (lambda value: tb.find_mode(value), (5, None, "a", [1], pd.DataFrame({"a": [1]})), "model"),
     "compare": (lambda value: tb.compare(a=value), (5, None, "a", [1], pd.DataFrame({"a": [1]})), "a|fit"),
     "compare_parameters": (lambda value: tb.compare_parameters(a=value), (5, None, "a", [1]), "a|fit"),
+    "BayesLogistic collinear": (lambda value: tb.BayesLogistic(collinear=value).fit(*ARRAYS),
+    (None, 0, "Drop", "keep", True, [1]), "collinear"),
+    "BayesPoisson fit_intercept": (lambda value: tb.BayesPoisson(fit_intercept=value).fit(*ARRAYS),
+    (None, 0, "no", [1], 1.5), "fit_intercept"),
+    "BayesLinear random_state": (lambda value: tb.BayesLinear(random_state=value).fit(*ARRAYS),
+    (-1, 1.5, "1", True, [1], object()), "random_state"),
+    "BayesLogistic sample_weight": (lambda value: tb.BayesLogistic(**FITTED).fit(*ARRAYS, sample_weight=value),
+    (-1, 0, "a", [1.0], np.full(4, -1.0), np.full(4, np.nan), np.full(4, "a"), np.zeros(4), np.ones((4, 2))),
+    "weight|convert|shape"),
+    "BayesLinear interval": (lambda value: tb.BayesLinear(**FITTED).fit(*ARRAYS).predict(ARRAYS[0], interval=value),
+    (0, 1, -0.5, "a", [0.5], True, np.nan), "interval"),
     "constants": (lambda value: tb.family("-(s * (y - eta)) ** 2", **value),
     ({"s": "a"}, {"s": None}, {"s": np.nan}, {"s": True}, {"s": 10**400}, {"s": np.array(2.0)}, {"s": 1, "y": 1},
     {"s": 1, "r": 2}, {"s": 1, "": 2}, {"s": 1, "a b": 2}, {"s": 1, "class": 2}), "constant"),

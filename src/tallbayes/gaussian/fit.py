@@ -80,9 +80,18 @@ class GaussianFit(Fit):
         if not self._noisy:
             return effects
         sd = self._values("sd")
-        errors = ndtri((np.arange(chosen.size) + 0.5) / chosen.size)  # evenly, so that few draws are enough
-        errors = sd[divmod(chosen, sd.shape[1])] * np.random.default_rng(seed).permutation(errors)
+        errors = errors_of(sd[divmod(chosen, sd.shape[1])], seed)
         return lambda source: Noise(errors, None if effects is None else effects(source))
+
+
+def errors_of(sd: Array, seed: int) -> Array:
+    """Errors of new outcomes, one for each draw of their sd.
+
+    >>> errors_of(np.array([1.0, 1.0, 1.0]), 1).round(2)
+    array([-0.97,  0.  ,  0.97])
+    """
+    errors = ndtri((np.arange(sd.size) + 0.5) / sd.size)  # evenly, so that few draws are enough
+    return np.asarray(sd * np.random.default_rng(seed).permutation(errors))
 
 
 class Noise:

@@ -36,11 +36,16 @@ def check_errors(squares: float, residual: float, weight: float, width: int) -> 
     ValueError: errors have an sd of about 0.45 beside outcomes of size 1.4e+14, and rounding hides what is left...
     """
     size, sd = (squares / weight) ** 0.5, (residual / weight) ** 0.5
-    if weight > width and ROUNDING * size * max(1.0, weight) ** 0.5 > sd:
+    if weight > width and _rounding(squares, weight) > residual:
         raise ValueError(
             f"errors have an sd of about {sd:.2g} beside outcomes of size {size:.2g}, and rounding hides what is left "
             "of them; subtract a constant from the outcomes, and leave out columns that give them exactly"
         )
+
+
+def _rounding(squares: float, weight: float) -> float:
+    """A sum of squared residuals below which rounding hides what they are."""
+    return ROUNDING**2 * squares * max(1.0, weight)
 
 
 class Sums(NamedTuple):
@@ -59,6 +64,10 @@ class Sums(NamedTuple):
         step = scale * np.linalg.lstsq(curvature * np.outer(scale, scale), scale * slope)[0]
         residual = -2 * float(here.value[0]) - float(step @ slope)
         return cls(weight, curvature, theta + step, max(residual, 0.0))
+
+    def with_rounding(self, squares: float) -> Sums:
+        """The same with residuals no smaller than rounding has them, given the sum of squared outcomes."""
+        return self._replace(residual=max(self.residual, _rounding(squares, self.weight)))
 
 
 @dataclass(frozen=True)

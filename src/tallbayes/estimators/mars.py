@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tallbayes.estimators.conventions import seed_of, two_classes
 from tallbayes.results.sample import sample
 from tallbayes.sampling.methods import Method
-from tallbayes.sampling.seeds import fresh_seed
 from tallbayes.splines.fit import MARSFit
 from tallbayes.splines.model import MARS
 
@@ -27,7 +26,7 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
     After fitting, `fit_` is the whole posterior, a `tb.MARSFit`, and `feature_importances_` has each variable's share
     of the effects on the log-odds.
 
-    >>> from tallbayes.splines.classifier import MARSClassifier
+    >>> from tallbayes.estimators.mars import MARSClassifier
     >>> X = np.random.default_rng(0).random((300, 2))
     >>> model = MARSClassifier(draws=50, warmup=100, chains=2, random_state=1).fit(X, X[:, 0] > 0.5)
     >>> model.predict([[0.1, 0.5], [0.9, 0.5]])
@@ -67,14 +66,8 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> MARSClassifier:
         """Sample the posterior."""
         X, y = validate_data(self, X, y, dtype=float, order="F")
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size != 2:
-            raise ValueError(
-                "Only binary classification is supported. "
-                f"The target has {self.classes_.size} class{'es' if self.classes_.size > 1 else ''}."
-            )
-        seed = _seed(self.random_state)
+        self.classes_, codes = two_classes(y)
+        seed = seed_of(self.random_state)
         names = getattr(self, "feature_names_in_", None)
         model = MARS(
             X,
@@ -108,11 +101,3 @@ class MARSClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         variance = (self.fit_.table["effects"].values ** 2).mean(0)
         return np.asarray(variance / max(float(variance.sum()), np.finfo(float).tiny))
-
-
-def _seed(random_state: Any) -> int:
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    if random_state is None:
-        return fresh_seed()
-    return int(random_state.randint(2**31))
