@@ -449,11 +449,11 @@ def test_a_printed_fit_shows_some_groups_and_counts_the_rest(groups, line):
     text, html = repr(fit), fit._repr_html_()
     assert len(fit.summary()) == 3 + groups
     shown = [row for row in text.splitlines() if row.startswith("1|bank[")]
-    assert len(shown) == html.count("<th>1|bank[") == min(groups, 20)
+    assert len(shown) == html.count('<th scope="row">1|bank[') == min(groups, 20)
     assert "1|bank_sigma" in text
     said = f"... and {line} of 1|bank; fit.summary() has them all"
     assert text.endswith(said) == (line is not None)
-    assert html.endswith(f"<p>{said}</p>") == (line is not None)
+    assert (f">{said}</p>" in html) == (line is not None)
     assert f"groups       {groups:,} of 1|bank\n" in text
 
 

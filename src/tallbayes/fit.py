@@ -29,6 +29,7 @@ from tallbayes.models.priors import GivenPrior, without_texts
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import DOORS, Origin
 from tallbayes.results.sample import answer, folder_of
+from tallbayes.results.update import FRONT
 from tallbayes.rows.room import Room, in_bytes
 from tallbayes.sampling.checkpoint import past_of, read, recalled
 from tallbayes.sampling.journal import Standing
@@ -160,6 +161,9 @@ def fit(
         "memory": memory, "cache": cache, "engine": engine, "progress": progress,
     }  # fmt: skip
     return _fitted(given, folder_of(checkpoint))
+
+
+FRONT["fit"] = fit
 
 
 def _fitted(given: dict[str, Any], checkpoint: str | None, standing: Standing | None = None) -> Fit:

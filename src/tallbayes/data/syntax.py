@@ -24,29 +24,40 @@ def tree(expression: str) -> tuple[ast.expr, dict[str, str]]:
     from formulaic.utils.code import sanitize_variable_names
 
     quoted: dict[str, str] = {}
-    try:
-        plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}").strip()
-        with READING:
-            node = ast.parse(plain, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
-        raise ValueError(f"cannot understand {limits.shown(expression)} in the formula: {why}") from error
-    _refuse_deep(expression, node)
+    plain = sanitize_variable_names(expression, {}, quoted, template="__quoted_{}").strip()
+    node = read(plain, expression)
     if any(type(one) is ast.Constant and type(one.value) is int and one.value > limits.WHOLE for one in ast.walk(node)):
         raise ValueError(f"the formula has {limits.LARGE} in {limits.shown(expression)}")
     _refuse_other_names(plain, node, quoted.values())
     return node, quoted
 
 
-def _refuse_deep(expression: str, root: ast.expr) -> None:
+def read(
+    plain: str, expression: str, where: str = "the formula", instead: str = "make a column of it first"
+) -> ast.expr:
+    """What Python makes of an expression whose names it can read; `expression` is that as it was written.
+
+    >>> ast.unparse(read("a+ 1", "`a`+ 1"))
+    'a + 1'
+    """
+    try:
+        with READING:
+            node = ast.parse(plain, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
+        raise ValueError(f"cannot understand {limits.shown(expression)} in {where}: {why}") from error
+    _refuse_deep(expression, node, where, instead)
+    return node
+
+
+def _refuse_deep(expression: str, root: ast.expr, where: str, instead: str) -> None:
     level: list[ast.AST] = [root]
     for _ in range(limits.DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return
     raise ValueError(
-        f"the formula has more than {limits.DEPTH} operations inside each other in {limits.shown(expression)}; make "
-        "a column of it first"
+        f"{where} has more than {limits.DEPTH} operations inside each other in {limits.shown(expression)}; {instead}"
     )
 
 

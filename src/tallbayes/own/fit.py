@@ -60,6 +60,12 @@ class ModelFit(Fit):
         """Refuse: a log-likelihood does not tell what it predicts."""
         raise ValueError("a tb.Model has no predictions to hold against outcomes; compute them from fit.posterior")
 
+    def _ratios(self) -> NDArray[np.bool_]:
+        raise ValueError(
+            "exponentiate=True is for coefficients of regressions; a tb.Model says what its parameters are, so ask for "
+            "what you mean, as in fit.contrast('exp(x)')"
+        )
+
     def _advice(self) -> list[str]:
         return [
             "Where chains stay in one place for long, the expansion is a poor picture of the posterior: write the "

@@ -7,6 +7,8 @@ Draws that the posterior has are not kept twice, and of each update only what is
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,21 +52,41 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
     Raises DamagedError if that cannot be read, and CheckpointError if the draws of other versions would differ.
     """
     kept = packed.from_bytes(content)
-    try:
+    with _as_damage():
         if found := others(kept["versions"]):
             raise CheckpointError(
                 f"the fit was made with {found}; its draws might go on otherwise here: take the versions "
                 "that made it, or fit again"
             )
-        asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items()}
-        if "cache" in asked:  # a stranger's file must not say where to write
-            asked["cache"] = Argument.of("cache", None)
+        origin = _origin(kept)
         draws, streams, facts = _put(kept["draws"], fit), kept["streams"], dict(kept["facts"])
         if not isinstance(streams, Streams) or any(len(part) != draws.theta.shape[1] for part in streams):
             raise ValueError("its chains have no random numbers")
         if missing := [name for name in FACTS if name not in facts]:
             raise ValueError(f"it does not know {missing[0]!r}")
-        return Origin(str(kept["door"]), asked), Standing(kept["state"], streams, draws, facts)
+        return origin, Standing(kept["state"], streams, draws, facts)
+
+
+def origin_from(content: bytes) -> Origin:
+    """How the fit was made, whatever versions made it; raises DamagedError if that cannot be read."""
+    kept = packed.from_bytes(content)
+    with _as_damage():
+        return _origin(kept)
+
+
+def _origin(kept: Any) -> Origin:
+    """How the fit was made; a stranger's file must not say where to write."""
+    asked = {str(name): Argument(**argument) for name, argument in kept["asked"].items() if name != "checkpoint"}
+    if "cache" in asked:
+        asked["cache"] = Argument.of("cache", None)
+    return Origin(str(kept["door"]), asked)
+
+
+@contextmanager
+def _as_damage() -> Iterator[None]:
+    """Whatever fails means that the bytes are not as they were written."""
+    try:
+        yield
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, StopIteration, zlib.error) as error:
         if isinstance(error, CheckpointError):
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import textwrap
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.options import check_texts, check_whole, refuse
 from tallbayes.results.fit import Fit, check_fit
+from tallbayes.results.names import main_names, places
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 # So that lines on top of each other show.
 LINES = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
-MANY = 40  # parameters; of more than these only the coefficients and the sd of the groups are drawn unless asked for
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -189,11 +188,5 @@ def chosen(fit: Fit, names: Sequence[str] | None) -> list[str]:
     check_texts("names", names, "a list of parameters' names", optional=True)
     if names is not None and not len(names):
         refuse("names", "a list of parameters' names, with at least one name", names)
-    known = fit.parameters
-    main = known if len(known) <= MANY else fit.main_parameters
-    for name in names or ():
-        if name not in known:
-            close = difflib.get_close_matches(name, known)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(map(repr, main))}"
-            raise ValueError(f"the fit has no parameter {name!r}; {hint}")
-    return list(main if names is None else names)
+    places(fit, names or ())
+    return list(main_names(fit) if names is None else names)

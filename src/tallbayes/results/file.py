@@ -24,7 +24,7 @@ from tallbayes.data.options import check_path
 from tallbayes.data.paths import require_regular
 from tallbayes.data.writing import check_writable, write_whole
 from tallbayes.engines.packed import DamagedError
-from tallbayes.results import checks, continuation
+from tallbayes.results import arviz, checks, continuation
 from tallbayes.results.fit import Fit
 
 FORMAT_VERSION = 3
@@ -52,7 +52,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
         "prior": fit.prior,
         "calibration": None if fit._calibration is None else [part.tolist() for part in fit._calibration],
     }
-    tree = fit.to_arviz()
+    tree = arviz.tree(fit)
     tree.attrs[ATTRIBUTE] = json.dumps(state, default=lambda number: number.item())
     if (kept := continuation.to_bytes(fit)) is not None:
         tree[CONTINUED] = xr.DataTree(xr.Dataset({BYTES: ("byte", np.frombuffer(kept, np.uint8))}))

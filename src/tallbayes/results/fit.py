@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,9 +22,10 @@ from tallbayes.data.sources import open_source
 from tallbayes.families import Bernoulli, Family
 from tallbayes.models.model import Result
 from tallbayes.models.priors import rounded
-from tallbayes.models.side_by_side import Parameters, batches
+from tallbayes.models.side_by_side import Parameters
 from tallbayes.results.datasets import Given, dataset, sizes
 from tallbayes.results.expected import Centre, Draws, LinearCentre, LinearDraws, posterior_mean
+from tallbayes.results.intervals import Interval
 from tallbayes.results.predict import (
     Asked,
     Effects,
@@ -37,7 +37,9 @@ from tallbayes.results.predict import (
     names_of,
     predicted,
 )
-from tallbayes.results.story import enumerated, story
+from tallbayes.results.ratios import require_ratio
+from tallbayes.results.story import enumerated, facts, story
+from tallbayes.results.table import exponentiated, table
 from tallbayes.rows.calibration import Calibration
 from tallbayes.sampling import diagnostics
 from tallbayes.sampling.diagnostics import Diagnostics
@@ -45,6 +47,7 @@ from tallbayes.sampling.diagnostics import Diagnostics
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from tallbayes.results.changes import Variables
     from tallbayes.results.more import Origin
@@ -181,25 +184,122 @@ class Fit:
         """Computed when first asked for, unless the run has looked at them."""
         return diagnostics.diagnose(self._draws)
 
-    def summary(self) -> pd.DataFrame:
+    def summary(self, exponentiate: bool = False, interval: float = 0.94, kind: str = "eti") -> pd.DataFrame:
         """One line per parameter: posterior mean, sd and 94% interval, and how far to trust them.
+
+        `interval` is the share of draws in the interval, `kind` "eti" (equal tails) or "hdi" (the shortest one). With
+        `exponentiate`, mean, sd, interval and Monte Carlo errors are those of exp(draws) of coefficients and of effects
+        of groups: odds ratios, or ratios of means (rates) with a log link, or of hazards with cloglog; of the intercept
+        the odds or the mean where all columns are 0. The sd of the groups is left as it is.
 
         >>> from tallbayes.results.example import example
         >>> example().summary()[["mean", "sd", "r_hat"]].round(2)
                    mean    sd  r_hat
         Intercept  -1.0  0.05    1.0
         fico        0.5  0.05    1.0
+        >>> example().summary(exponentiate=True, interval=0.9, kind="hdi")[["mean", "hdi90_lb", "hdi90_ub"]].round(1)
+                   mean  hdi90_lb  hdi90_ub
+        Intercept   0.4       0.3       0.4
+        fico        1.7       1.5       1.8
         """
-        import pandas as pd
+        check_flag("exponentiate", exponentiate)
+        asked = Interval.of(interval, kind)
+        if exponentiate:
+            return exponentiated(self._draws, self.parameters, self._ratios(), self.minutes, asked)
+        return table(self._draws, self.parameters, self._diagnostics, self.minutes, asked)
 
-        found = self._diagnostics
-        described = np.concatenate([_described(some) for some in batches(self._draws)], axis=1)
-        columns = {
-            **dict(zip(("mean", "sd", "eti94_lb", "eti94_ub"), described, strict=True)),
-            **found._asdict(),
-            "edpm": found.ess_bulk / self.minutes,
-        }
-        return pd.DataFrame(columns, index=pd.Index(self.parameters))
+    def _ratios(self) -> NDArray[np.bool_]:
+        """Of which parameters exp is a ratio: of coefficients, and of effects of groups, which come last."""
+        require_ratio(self.family)
+        place = np.arange(len(self.parameters))
+        return (place < len(self.coefficients)) | (place >= len(self.main_parameters))
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """Draws (chain, draw) of one of `parameters`, a copy.
+
+        >>> from tallbayes.results.example import example
+        >>> example()["fico"].dims
+        ('chain', 'draw')
+        """
+        from tallbayes.results.questions import parameter
+
+        return parameter(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of all parameters."""
+        return iter(self.parameters)
+
+    def draws_frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """The draws as a table: a line for each chain and draw, a column for each parameter, or for those named.
+
+        >>> from tallbayes.results.example import example
+        >>> example(draws=2, chains=1).draws_frame().round(1)
+                    Intercept  fico
+        chain draw
+        0     0          -1.0   0.5
+              1          -1.0   0.5
+        """
+        from tallbayes.results.questions import draws_frame
+
+        return draws_frame(self, names)
+
+    def prob(self, statement: str) -> float:
+        """The posterior probability of a statement about parameters: the share of draws in which it is true.
+
+        A statement compares parameters, numbers, and what is computed of them by + - * / **, abs, exp, log and sqrt,
+        and joins comparisons by `and`, `or` and `not`. Names are written as in `parameters`; where one could also be
+        read as something else, put it in backticks.
+
+        The Monte Carlo standard error of a probability p is about sqrt(p (1 - p) / n), with the `ess_bulk` of the
+        parameters for n. A probability of 0 or 1 means that of about n independent draws none, or all, had it so.
+
+        >>> from tallbayes.results.example import example
+        >>> example().prob("fico > 0"), example().prob("Intercept < -1 and 0.4 < fico < 0.6")
+        (1.0, 0.4895)
+        """
+        from tallbayes.results.questions import probability
+
+        return probability(self, statement)
+
+    def contrast(
+        self,
+        contrasts: str | Sequence[str] | Mapping[str, str],
+        exponentiate: bool = False,
+        interval: float = 0.94,
+        kind: str = "eti",
+    ) -> pd.DataFrame:
+        """One line per expression of parameters, such as a difference of two: all that `summary` says of a parameter.
+
+        `contrasts` is an expression, a list of them, or a dict of them by name; `prob` says what they can hold. With
+        `exponentiate`, a difference of coefficients becomes a ratio of odds, means or hazards.
+
+        >>> from tallbayes.results.example import example
+        >>> example().contrast({"at 1": "Intercept + fico", "ratio": "exp(fico)"})[["mean", "sd"]].round(1)
+               mean   sd
+        at 1   -0.5  0.1
+        ratio   1.7  0.1
+        """
+        from tallbayes.results.questions import contrast
+
+        return contrast(self, contrasts, exponentiate, Interval.of(interval, kind))
+
+    def plot(self, names: Sequence[str] | None = None, kind: str = "forest") -> Figure:
+        """A picture of the fit, as a matplotlib Figure; the functions of `tb.plots` have more options.
+
+        `kind` is "forest" (intervals), "density", "trace" or "speed", of the parameters in `names`; or "calibration" or
+        "seconds", with groups "caterpillar", and of splines "effects" or "importance", which are of the whole fit.
+
+        >>> from tallbayes.results.example import example
+        >>> [panel.get_title() for panel in example().plot(["fico"], "density").axes]
+        ['fico']
+        """
+        from tallbayes.results.pictures import plot
+
+        return plot(self, names, kind, self._pictures())
+
+    def _pictures(self) -> dict[str, Callable[..., Figure]]:
+        """Pictures that only this kind of fit has."""
+        return {}
 
     def edpm(self, thin: int = 1, setup: bool = False) -> pd.Series[float]:
         """Effective draws per minute of sampling; with `setup`, of everything else but diagnostics as well.
@@ -273,6 +373,25 @@ class Fit:
         from tallbayes.results.more import go_on
 
         return go_on(self, draws, target_ess, again, progress)
+
+    def update(self, formula: str = "~ .", **changes: Any) -> Fit:
+        """Another fit, as `tb.fit` made this one but for its formula and whatever arguments are given.
+
+        A '.' stands for the old left or right side, `- x` takes a term away, and what is left of the '~' may be left
+        out. A group term or offset() goes as a whole, as in "~ . - (1 | bank)"; a spline s(...) can only be replaced.
+        All arguments of `tb.fit` that are not given are those of this fit, its seed too, but for `checkpoint`: the new
+        fit has none, unless one is given. A fit that was loaded, or copied, needs what its file has not, such as
+        `data` that were no file.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "z": [1.0, 0.0, 0.0, 1.0], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=100, seed=1, progress=False)
+        >>> fit.update("~ . + z", prior=tb.Normal(0, 1), progress=False).parameters
+        ('Intercept', 'x', 'z')
+        """
+        from tallbayes.results.update import update
+
+        return update(self, formula, changes)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: all but the user's data."""
@@ -528,18 +647,19 @@ class Fit:
             raise ValueError("this fit was saved by a version that did not look at outcomes; fit again to see them")
         return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
 
-    def to_arviz(self) -> xr.DataTree:
-        """The draws as arviz wants them: a DataTree of posterior, sample_stats and what else its kind has.
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ wants them: posterior, sample_stats and what else the kind of fit has.
+
+        That is a DataTree of xarray, which ArviZ has from version 1 on, or, where an earlier ArviZ is installed, the
+        InferenceData of that.
 
         >>> from tallbayes.results.example import example
-        >>> list(example().to_arviz().children)
-        ['posterior', 'sample_stats']
+        >>> "posterior" in example().to_arviz()
+        True
         """
-        import xarray as xr
+        from tallbayes.results.arviz import to_arviz
 
-        found = {name: getattr(self, argument) for argument, name in self.datasets.items()}
-        parts = {name: dataset for name, dataset in found.items() if dataset is not None}
-        return xr.DataTree.from_dict({"/": xr.Dataset(attrs=self.posterior.attrs)} | parts)
+        return to_arviz(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one netCDF file, replacing an older one only when the new one is complete.
@@ -599,8 +719,9 @@ class Fit:
         return "\n".join([f"{self._story()}\n", self._rounded().to_string(), *self._left_out()])
 
     def _repr_html_(self) -> str:
-        story, left_out = f"<pre>{escape(self._story())}</pre>", [f"<p>{escape(line)}</p>" for line in self._left_out()]
-        return "\n".join([story, self._rounded().to_html(), *left_out])
+        from tallbayes.results.notebook import block
+
+        return block(self)
 
     @property
     def _shown(self) -> int:
@@ -620,19 +741,16 @@ class Fit:
 
     def _story(self) -> str:
         """How the run went, in a few lines."""
-        return story(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self._problems())
+        return story(self._facts())
+
+    def _facts(self) -> dict[str, list[str]]:
+        """How the run went: titles, and sentences to each."""
+        return facts(self.stats, self.posterior.sizes["chain"], self.posterior.sizes["draw"], self._problems())
 
 
 def check_fit(name: str, fit: object) -> None:
     """Refuse what is no fit."""
     check_kind(name, fit, Fit, "a fit, as tb.fit, tb.sample and tb.load return them")
-
-
-def _described(draws: Array) -> Array:
-    """Mean, sd and 94% interval of each parameter, a row each."""
-    over, ddof = (0, 1), min(1, draws[..., 0].size - 1)
-    interval = np.quantile(draws, [0.03, 0.97], axis=over)
-    return np.stack([draws.mean(axis=over), draws.std(axis=over, ddof=ddof), *interval])
 
 
 Fit.kinds[Fit.kind] = Fit

@@ -21,6 +21,7 @@ from tallbayes.data.pieces import Source
 from tallbayes.data.tally import Where, row
 from tallbayes.families import Family
 from tallbayes.families.exposure import Exposed
+from tallbayes.results.intervals import Interval
 from tallbayes.rows import threads
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def names_of(interval: float) -> list[str]:
     >>> names_of(0.94)
     ['mean', 'eti94_lb', 'eti94_ub']
     """
-    return ["mean", f"eti{100 * interval:g}_lb", f"eti{100 * interval:g}_ub"]
+    return ["mean", *Interval(interval).names]
 
 
 def as_table(result: Array, interval: float, new_data: Any) -> pd.DataFrame:

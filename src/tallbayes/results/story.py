@@ -19,7 +19,12 @@ METHODS = {
 MIXED = "mixed, approximate"  # what is said instead of "converged" where the method is not exact
 
 
-def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -> str:
+def story(facts: dict[str, list[str]]) -> str:
+    """The facts as text, each title with its sentences on lines of their own."""
+    return "\n".join(_entry(title, sentences) for title, sentences in facts.items())
+
+
+def facts(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -> dict[str, list[str]]:
     """Method, draws, acceptance, rows, time, and the problems that diagnostics have found."""
     count, share = touched(stats)
     rows = f"{count} touched per draw, {share}"
@@ -34,7 +39,7 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
     if not stats["exact"]:
         met, well = "mixing", f"{MIXED}: the chains agree, but may all be off"
     outcome = stats.get("outcome", "")  # of some fits there is nothing to tell, such as those saved long ago
-    story = {
+    every = {
         "outcome": [outcome],
         "left out": [sentence for sentence in stats.get("told", []) if sentence != outcome],
         "method": [f"{method}, {'exact' if stats['exact'] else 'approximate'}"],
@@ -49,7 +54,7 @@ def story(stats: dict[str, Any], chains: int, draws: int, problems: list[str]) -
         "priors": stats["pulled"],
         "warnings": stats["warnings"],
     }
-    return "\n".join(_entry(title, sentences) for title, sentences in story.items() if any(sentences))
+    return {title: sentences for title, sentences in every.items() if any(sentences)}
 
 
 def touched(stats: dict[str, Any]) -> tuple[str, str]:

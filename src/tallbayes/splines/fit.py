@@ -19,6 +19,7 @@ from tallbayes.data.options import check_choice, check_texts
 from tallbayes.data.per_row import as_numbers
 from tallbayes.data.pieces import Source
 from tallbayes.data.tally import Where, row
+from tallbayes.models.priors import rounded
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.expected import Centre, Draws
 from tallbayes.results.fit import DRAWS, Fit
@@ -34,6 +35,7 @@ from tallbayes.splines.probabilities import EFFECT, INTERVAL, effect_dataset, ef
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -298,6 +300,16 @@ class MARSFit(Fit):
                 raise ValueError(f"a variable called {name!r} cannot be told from what an effect is made of; rename it")
         return tuple(self.variables.index(name) for name in variables)
 
+    def _ratios(self) -> NDArray[np.bool_]:
+        raise ValueError(
+            "exponentiate=True is for coefficients, and splines have none; fit.effect says what variables do"
+        )
+
+    def _pictures(self) -> dict[str, Callable[..., Figure]]:
+        from tallbayes.splines.plots import effects, importance  # here, since pictures need fits
+
+        return {"effects": effects, "importance": importance}
+
     def _effects(self) -> list[str]:
         from tallbayes.splines.report import spline_sections
 
@@ -321,4 +333,6 @@ class MARSFit(Fit):
         return f"{super().__repr__()}\n\n{self.importance().round(3).to_string()}"
 
     def _repr_html_(self) -> str:
-        return f"{super()._repr_html_()}\n{self.importance().round(3).to_html()}"
+        from tallbayes.results.notebook import block
+
+        return block(self, {"How much each variable matters": self.importance().map(rounded)})
