@@ -291,6 +291,15 @@ def test_names_come_first_the_longest_first(text, value):
     np.testing.assert_allclose(fit.contrast(text).loc[text, "mean"], value(draws).mean(), rtol=1e-13)
 
 
+def test_names_that_are_numbers_or_words_of_the_language_need_backticks():
+    names = ("2020", "or", "if", "1e3", "-")
+    fit = with_draws(np.random.default_rng(3).normal(size=(2, 40, 5)), names)
+    for name in names:
+        assert fit.prob(f"`{name}` > 0") == (fit[name] > 0).mean()
+    assert fit.prob("2020 > `2020` or `or` > 0") == 1.0
+    assert fit.prob("`if` < 1e3") == fit.prob("1e3 * `1e3` < 1e3 * `1e3` + 1") == 1.0
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -331,6 +340,8 @@ def test_names_come_first_the_longest_first(text, value):
         ("Intercept ** 0.5 > 0", "is not a number, or too large for one"),
         ("fico > 10 ** 400", "is not a number, or too large for one"),
         ("fico > 1e999", "is not a number, or too large for one"),
+        (f"fico > 1{'0' * 400}", "is not a number, or too large for one"),
+        ("fico > 9 ** 9 ** 9 ** 9", "is not a number, or too large for one"),
         ("+".join(["fico"] * 300) + " > 0", "^fit.prob has more than 150 operations inside each other"),
         ("(" * 300 + "fico" + ")" * 300 + " > 0", "^cannot understand .* in fit.prob: too many nested parentheses"),
         ("fico > 0" + " " * 10_000, "^fit.prob takes up to 10,000 characters"),

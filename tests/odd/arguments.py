@@ -14,6 +14,7 @@ import pandas as pd
 
 import tallbayes as tb
 from odd.case import FEW, Case, Table, pick, refused
+from tallbayes.results.example import example
 
 KIND = "arguments"
 HUGE = 10**9
@@ -119,6 +120,27 @@ OPTIONS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], str]] = {
     "weight|convert|shape"),
     "BayesLinear interval": (lambda value: tb.BayesLinear(**FITTED).fit(*ARRAYS).predict(ARRAYS[0], interval=value),
     (0, 1, -0.5, "a", [0.5], True, np.nan), "interval"),
+    "summary interval": (lambda value: example().summary(interval=value),
+    ("a", None, [0.9], 1j, np.nan, np.inf, 0, 1, -1, True, 94), "interval"),
+    "summary kind": (lambda value: example().summary(kind=value), ("HDI", None, 1, ["hdi"], True), "kind"),
+    "summary exponentiate": (lambda value: example().summary(exponentiate=value), ("yes", None, 1, [True]),
+    "exponentiate"),
+    "a parameter": (lambda value: example()[value], (0, None, ["fico"], ("fico",), slice(1), "", "fcio", b"fico"),
+    "parameter"),
+    "draws_frame": (lambda value: example().draws_frame(value), (0, "fico", ["fcio"], [1], {"fcio"}, True),
+    "parameter"),
+    "prob": (lambda value: example().prob(value),
+    (5, None, [1], "", "fico", "fico >", "fcio > 0", "1 > 0", "import os", "__import__('os').system('ls') > 0",
+    "eval('1') > 0", "fico.real > 0", "fico[0] > 0", "fico > 'a'", "1 / (fico - fico) > 0", "fico > 10 ** 400", True,
+    "fico > 0; fico", "lambda: fico", "[fico for fico in 'a']", "fico = 0", "fico > 1j"),
+    "fit.prob|parameter|expression"),
+    "contrast": (lambda value: example().contrast(value),
+    (5, None, [], {}, [1], {"a": 1}, {1: "fico"}, "", "fico > 0", "fcio", "fico - (1 / 0)", "2", True, [["fico"]]),
+    "fit.contrast|parameter|expression|contrasts"),
+    "plot kind": (lambda value: example().plot(kind=value), ("bars", None, 1, ["forest"], "caterpillar"), "kind"),
+    "update": (lambda value: tb.fit("y ~ x", TINY, **FEW).update(value, progress=False),
+    (5, None, [1], "", "z", "~", "~ . +", "~ . - z", "~ . + (1 | x", "~ . * .5", "~ s(.)", "~ . + eval('1')", True),
+    "formula|change|cannot understand"),
     "constants": (lambda value: tb.family("-(s * (y - eta)) ** 2", **value),
     ({"s": "a"}, {"s": None}, {"s": np.nan}, {"s": True}, {"s": 10**400}, {"s": np.array(2.0)}, {"s": 1, "y": 1},
     {"s": 1, "r": 2}, {"s": 1, "": 2}, {"s": 1, "a b": 2}, {"s": 1, "class": 2}), "constant"),

@@ -109,7 +109,8 @@ def _plain(fit: Fit, text: str) -> tuple[str, list[str]]:
 def _stands_alone(text: str, begin: int, end: int) -> bool:
     """Whether a name that is there is not a part of something longer, and no number or word of the language."""
     name, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
-    if iskeyword(name) or not any(letter.isalpha() for letter in name):
+    number = _NUMBER.fullmatch(name)
+    if iskeyword(name) or (number and not number[3]) or not any(letter.isalpha() for letter in name):
         return False
     begins = not (_of_word(name[0]) and (_of_word(before) or before == "."))
     return begins and not (_of_word(name[-1]) and _of_word(after)) and after not in ("[", "(", ":", ".")
@@ -150,7 +151,7 @@ class Computed:
         """A number for each draw."""
         match node:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-                return self.finite(node, lambda: np.float64(value))
+                return self.finite(node, lambda: np.float64(str(value)))  # infinite if too large
             case ast.Name(id=name) if name in self.draws:
                 return self.draws[name]
             case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATIONS:

@@ -64,7 +64,8 @@ class Fit:
 
     `posterior` holds `beta` (chain, draw, coefficient), `sample_stats` the log posterior `lp` (chain, draw) where the
     sampler knows it. `stats` says how the run went: seconds by phase, acceptance by stage, rows touched per draw,
-    exact or not. `prior` has the prior of each parameter in words, by name.
+    exact or not. `prior` has the prior of each parameter in words, by name. `fit["fico"]` are the draws (chain, draw)
+    of one parameter.
 
     Fits with a group term (`tb.HierarchicalFit`) and of splines (`tb.MARSFit`) have more.
 

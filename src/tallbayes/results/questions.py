@@ -26,7 +26,7 @@ CONTRASTS = "a text such as 'a - b', a list of them, or a dict of them by name"
 
 
 def columns(fit: Fit, names: Sequence[str]) -> list[Array]:
-    """Draws (chain, draw) of each named parameter; no copies are made.
+    """Draws (chain, draw) of each named parameter.
 
     >>> from tallbayes.results.example import example
     >>> [column.shape for column in columns(example(), ["fico"])]
@@ -51,10 +51,10 @@ def draws_frame(fit: Fit, names: Sequence[str] | None) -> pd.DataFrame:
 
     check_texts("names", names, "a list of parameters' names", optional=True)
     listed = fit.parameters if names is None else tuple(names)
-    draws = fit.draws if names is None else _stacked(columns(fit, listed), fit)
+    draws = np.array(fit._draws) if names is None else _stacked(columns(fit, listed), fit)
     axes = [fit.posterior[axis].values for axis in ("chain", "draw")]
     index = pd.MultiIndex.from_product(axes, names=("chain", "draw"))
-    return pd.DataFrame(draws.reshape(len(index), -1), index, list(listed), copy=True)
+    return pd.DataFrame(draws.reshape(len(index), -1), index, list(listed), copy=False)
 
 
 def probability(fit: Fit, statement: str) -> float:
