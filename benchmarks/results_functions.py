@@ -1,8 +1,8 @@
 """What each result of a fit costs: `python -m benchmarks.results_functions --folder loans20m`.
 
-2.3 million loans in memory, and loans in Parquet files, of which a fit holds none. Each function is called in a process
-of its own, which has the fit and, in memory, the loans. `private MB` are the most bytes at once on top of what was there
-before the call, without files that are mapped. The files are made by
+2.3 million loans in memory, and loans in Parquet files, of which a fit holds none. Each function is called in a
+process of its own, which has the fit and, in memory, the loans. `private MB` are the most bytes at once on top of what
+was there before the call, without files that are mapped. The files are made by
 
     tallbayes simulate loans --rows 20000000 --seed 1 --out loans20m/
 """
