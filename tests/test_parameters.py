@@ -14,7 +14,7 @@ from tallbayes.families import Bernoulli, Binomial, Gamma, NegativeBinomial, Poi
 from tallbayes.groups.example import group_example
 from tallbayes.results.example import example
 from tallbayes.results.intervals import Interval
-from tallbayes.results.ratios import ratio
+from tallbayes.results.ratios import ratio_of
 from tallbayes.results.table import exponentiated
 from tallbayes.sampling.diagnostics import Diagnostics, diagnose
 
@@ -111,9 +111,9 @@ def test_thousands_of_effects_are_looked_at_a_few_at_a_time():
         (Binomial(), "odds ratio"),
         (Bernoulli("cloglog"), "hazard ratio"),
         (Bernoulli("probit"), ""),
-        (Poisson(), "ratio of means"),
-        (Poisson("days"), "ratio of means"),
-        (NegativeBinomial(2.0), "ratio of means"),
+        (Poisson(), "rate ratio"),
+        (Poisson("days"), "rate ratio"),
+        (NegativeBinomial(2.0), "rate ratio"),
         (Gamma(2.0), "ratio of means"),
         (tb.Gaussian(), ""),
         (tb.family("y * eta - exp(eta)", outcomes="counts"), "ratio of means"),
@@ -122,7 +122,7 @@ def test_thousands_of_effects_are_looked_at_a_few_at_a_time():
     ],
 )
 def test_what_exp_of_a_coefficient_is_follows_from_the_mean(family, what):
-    assert ratio(family) == what
+    assert ratio_of(family) == what
     fit = example()
     fit.family = family
     if what:

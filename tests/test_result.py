@@ -43,6 +43,7 @@ def make(draws, names, seconds=60.0, **rest):
     """A fit with these draws (chain, draw, coefficient)."""
     axes = {"chain": np.arange(draws.shape[0]), "draw": np.arange(draws.shape[1])}
     stats = example(draws=1).stats
+    del stats["columns"]  # which are others
     stats["seconds"]["sampling"] = seconds
     beta = {"beta": (("chain", "draw", "coefficient"), draws)}
     return Fit(

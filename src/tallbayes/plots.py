@@ -6,7 +6,8 @@ Every function returns a matplotlib Figure that belongs to nobody: save it with 
 """
 
 from tallbayes.groups.plots import caterpillar
-from tallbayes.results.plots import calibration, density, forest, trace
+from tallbayes.results.forest import forest
+from tallbayes.results.plots import calibration, density, trace
 from tallbayes.results.speed_plots import redpm, seconds, speed
 from tallbayes.splines.plots import effects, importance, interaction
 

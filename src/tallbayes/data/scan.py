@@ -56,7 +56,7 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
                 require(wanted, frame.names, f"frame {number} of {WHAT}")
             yield from as_arrow(frame.load(wanted), f"frame {number} of {WHAT}")
 
-    return stream(WHAT, names, batches)
+    return stream(WHAT, names, batches)._replace(called="what a function gives to tb.scan")
 
 
 def _arguments(function: Callable[..., Any]) -> list[str]:

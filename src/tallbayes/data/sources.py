@@ -18,6 +18,7 @@ from tallbayes.data.arrow_datasets import open_dataset
 from tallbayes.data.files import open_path
 from tallbayes.data.names import require_distinct
 from tallbayes.data.options import check_text, shown
+from tallbayes.data.origin import called
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
 from tallbayes.data.queries import open_lazy_frame, open_relation
@@ -52,7 +53,7 @@ def open_source(data: Any, texts: Texts = USUAL) -> Source:
     else:
         source = _open_frame(data)
     require_distinct(source.names)
-    return source
+    return source._replace(called=called(data))
 
 
 def opened(data: Any, texts: Texts) -> Any:

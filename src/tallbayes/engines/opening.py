@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tallbayes.data.options import shown
+from tallbayes.data.origin import called
 from tallbayes.data.sources import opened
 from tallbayes.data.texts import USUAL, Texts
 from tallbayes.engines.dask_frames import InDask, is_dask_frame
@@ -62,7 +63,7 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
         own = DaskEngine(engine)
         if is_dask_frame(data):
             frame = InDask(own, data)
-            yield source_of(frame.names, None, frame)
+            yield source_of(frame.names, None, frame, called(data))
         else:
             yield remote(own, data, texts)
     finally:

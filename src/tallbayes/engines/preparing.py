@@ -18,6 +18,7 @@ from tallbayes.data import pieces
 from tallbayes.data.formula import Formula
 from tallbayes.data.frames import names_and_dates
 from tallbayes.data.learning import Learning
+from tallbayes.data.origin import called
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source
@@ -56,7 +57,7 @@ def remote(engine: Engine, data: Any, texts: Texts = USUAL) -> Source:
     if isinstance(data, str | os.PathLike) and data != STANDARD_INPUT:
         path = os.fspath(data)
         ((names, files, known),) = engine.call("listing", [(path, texts)])
-        return source_of(names, None, InFiles(engine, path, texts, names, files, known))
+        return source_of(names, None, InFiles(engine, path, texts, names, files, known), called(path))
     source = open_source(data, texts)
     if source.elsewhere is not None:
         return source
@@ -65,16 +66,16 @@ def remote(engine: Engine, data: Any, texts: Texts = USUAL) -> Source:
             "with engine= the data are files that the workers read, a frame in memory, or a Dask frame; write what a "
             "query or a function gives to Parquet files first"
         )
-    return source_of(source.names, source.rows, InMemory(engine, source))
+    return source_of(source.names, source.rows, InMemory(engine, source), source.called)
 
 
-def source_of(names: list[str], rows: int | None, elsewhere: Any) -> Source:
+def source_of(names: list[str], rows: int | None, elsewhere: Any, called: str = "") -> Source:
     """Data that cannot be read here."""
 
     def refuse(wanted: Sequence[str]) -> Any:
         raise ValueError("these data are read by the workers of an engine; give the data themselves here")
 
-    return Source(names, rows, False, refuse, refuse, elsewhere=elsewhere)
+    return Source(names, rows, False, refuse, refuse, elsewhere=elsewhere, called=called)
 
 
 class Elsewhere:

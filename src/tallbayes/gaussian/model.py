@@ -20,7 +20,7 @@ from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.priors import GivenPrior, rounded
-from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.calibration import by_predictor
 from tallbayes.sampling.seeds import Seed
 
 Array = NDArray[np.float64]
@@ -117,10 +117,14 @@ class GaussianModel(GLM):
 
     def _chosen(self, sd_prior: ScalePrior | str | None) -> ScalePrior:
         """The prior of the sd that was given, or the usual one."""
-        unit = self._outcome_scale[1]
-        chosen = given_scale_prior("sd_prior", sd_prior) or HalfNormal(SD_SCALE * unit)
-        check_scale("sd_prior", chosen, unit)
+        chosen = given_scale_prior("sd_prior", sd_prior) or self._usual_sd_prior
+        check_scale("sd_prior", chosen, self._outcome_scale[1])
         return chosen
+
+    @property
+    def _usual_sd_prior(self) -> ScalePrior:
+        """On the scale of the outcomes."""
+        return HalfNormal(SD_SCALE * self._outcome_scale[1])
 
     @once
     def sums(self) -> Sums:
@@ -146,6 +150,11 @@ class GaussianModel(GLM):
         (value,) = vars(self.sd_prior).values()
         return super().described_prior() | {"sd": f"{type(self.sd_prior).__name__}({rounded(value)})"}
 
+    @property
+    def default_priors(self) -> list[str]:
+        """See `GLM.default_priors`."""
+        return [*super().default_priors, *(["sd"] if self.sd_prior == self._usual_sd_prior else [])]
+
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         found, coordinates = super().variables(theta[..., :-1])
@@ -156,5 +165,4 @@ class GaussianModel(GLM):
         with run.phases("calibration"):
             theta = run.theta[..., :-1].mean((0, 1))
             cells = by_predictor(self.rows, theta, look=self.first.look, farthest=np.inf)
-            calibration = calibrate(cells, self.family)
-        return self._result(GaussianFit.kind, run, calibration)
+            return self._result(GaussianFit.kind, run, cells)

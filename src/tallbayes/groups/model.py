@@ -166,6 +166,12 @@ class Hierarchical(GLM):
         """See `GLM.described_prior`; effects have Normal(0, sd) priors."""
         return super().described_prior() | {f"1|{self.group}_sigma": str(self.group_prior)}
 
+    @property
+    def default_priors(self) -> list[str]:
+        """See `GLM.default_priors`."""
+        usual = self.group_prior == self._usual_group_prior
+        return [*super().default_priors, *([f"1|{self.group}_sigma"] if usual else [])]
+
     def log_prior(self, params: Array) -> Array:
         """Log prior density of (beta, theta, log tau)."""
         p = len(self.coefficients)

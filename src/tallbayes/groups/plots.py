@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_whole
+from tallbayes.data.options import check_flag, check_whole
 from tallbayes.models.side_by_side import batches
-from tallbayes.results.figure import intervals, legend, make_panel, write_right
+from tallbayes.results.figure import PHONE, intervals, legend, make_panel, name_above, name_lines, too_long, write_right
 from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def caterpillar(fit: Fit, most: int = 60) -> Figure:
+def caterpillar(fit: Fit, most: int = 60, narrow: bool = False) -> Figure:
     """Draw the posterior of each group's effect, sorted by its mean: the mean, the 50% and the 94% interval.
 
     Hollow marks show what each group's rows alone would give, so that one sees how far the others pull it in; those
-    beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names.
+    beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names. A
+    `narrow` figure is for phones.
 
     >>> from tallbayes.groups.example import group_example
     >>> figure = caterpillar(group_example(5))
@@ -32,6 +33,7 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     """
     check_fit("fit", fit)
     check_whole("most", most, 0)
+    check_flag("narrow", narrow)
     if fit.group is None:
         raise ValueError("this fit has no groups to draw; fit a formula with a group term such as (1 | bank)")
     effects = fit.posterior[f"1|{fit.group}"].transpose("chain", "draw", fit.group).values
@@ -41,11 +43,16 @@ def caterpillar(fit: Fit, most: int = 60) -> Figure:
     ends = np.concatenate([np.quantile(some, shares, axis=(0, 1)) for some in batches(effects)], axis=1)[:, order]
     levels = [str(level) for level in fit.posterior[fit.group].values[order].tolist()]
     named = len(levels) <= most
-    width = 6.6 + (0.08 * max(map(len, levels)) if named else 0)
-    figure, panel = make_panel(width, 1.3 + 0.22 * len(levels) if named else 7.5)
+    above = narrow and named and too_long(levels)
+    width = PHONE if narrow else 6.6 + (0.08 * max(map(len, levels)) if named else 0)
+    figure, panel = make_panel(width, 1.5 + (0.4 if above else 0.22) * len(levels) if named else 7.5)
     panel.axvline(0, color="0.4", linewidth=1)
     if named:
-        intervals(panel, levels, mean[order], ends)
+        intervals(panel, mean[order], ends)
+        if above:
+            name_above(panel, levels, away=0.42)
+        else:
+            name_lines(panel, levels)
     else:
         _draw_bands(panel, mean[order], ends)
     margin = 0.04 * np.ptp(ends) or 1.0

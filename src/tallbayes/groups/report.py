@@ -26,5 +26,5 @@ def group_section(fit: HierarchicalFit) -> str:
         table = table.iloc[[*range(half), *range(count - half, count)]]
         more = page.text(f"The {half} largest and the {half} smallest of {count:,}; fit.summary() has them all.")
     caption = f"The effect of each {fit.group} on the linear predictor, and what its rows alone would say."
-    drawn = page.figure(caterpillar(fit), caption)
-    return page.section(f"Groups: {fit.group}", drawn, page.table(table, fit.group, FORMATS), more)
+    drawn = page.figure(caterpillar(fit), caption, caterpillar(fit, narrow=True))
+    return page.section(f"Groups: {fit.group}", page.beside(drawn, page.table(table, fit.group, FORMATS)), more)

@@ -35,7 +35,7 @@ from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.building import builder
-from tallbayes.rows.calibration import FARTHEST, Calibration, by_predictor, calibrate
+from tallbayes.rows.calibration import FARTHEST, Sums, by_predictor, calibrate, described_outcomes
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.moments import Moments
 from tallbayes.rows.protocol import Measure, RowsAtHand
@@ -69,6 +69,7 @@ class GLM:
     setup: Any = None  # the usual one
     outcome_said = ""  # what counts as 1, if that had to be said
     left_out: Sequence[str] = ()  # rows and columns, a sentence each
+    called = "arrays in memory"  # the data
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class GLM:
             }
             wanted = Wanted(kind, columns, arrays, strata, outcome, missing, texts)
             prepared = prepare(parsed, data, wanted, Room.of(memory, cache), cache)
-            rows, fitted, left_out, self.observations, ones, first = prepared
+            rows, fitted, left_out, self.observations, ones, first, self.called = prepared
             self.has_offset = offset is not None
             self._set(rows, kind, fitted.coefficients, fitted.group, fitted.group_levels)
             if first is not None:
@@ -316,20 +317,27 @@ class GLM:
         with run.phases("calibration"):
             farthest = np.inf if self.family.location else FARTHEST
             cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look, farthest=farthest)
-            calibration = calibrate(cells, self.family)
-        return self._result("regression", run, calibration)
+            return self._result("regression", run, cells)
 
-    def _result(self, kind: str, run: Sampled, calibration: Calibration) -> Result:
-        """What a fit of some kind is made of."""
-        others: dict[str, Any] = {"formula": self.formula, "family": self.family, "calibration": calibration}
-        others |= {"offset": self.offset, "has_offset": self.has_offset, "prior": self.described_prior()}
+    def _result(self, kind: str, run: Sampled, cells: Sums) -> Result:
+        """What a fit of some kind is made of; `cells` are predictions and outcomes of the rows."""
+        others: dict[str, Any] = {"formula": self.formula, "family": self.family}
+        others |= {"calibration": calibrate(cells, self.family), "offset": self.offset, "has_offset": self.has_offset}
+        others |= {"prior": self.described_prior()}
         told = [*([self.outcome_said] if self.outcome_said else []), *self.left_out]
         stats = run.stats | {"outcome": self.outcome_said, "told": told, "bounds": self.family.tag.trust}
+        stats |= {"data": self.called, "default_priors": self.default_priors, "outcomes": described_outcomes(cells)}
+        stats["columns"] = {name: values.tolist() for name, values in self.moments._asdict().items()}
         return Result(kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 
     def described_prior(self) -> dict[str, str]:
         """The prior of each parameter in words, by its name."""
         return dict(zip(self.coefficients, self.prior.described(), strict=True))
+
+    @property
+    def default_priors(self) -> list[str]:
+        """Names of the parameters whose priors nobody gave."""
+        return [name for name, given in zip(self.coefficients, self.prior.given, strict=True) if not given]
 
     def variables(self, theta: Array) -> Variables:
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""

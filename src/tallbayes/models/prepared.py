@@ -39,6 +39,7 @@ class Prepared(NamedTuple):
     observations: int
     ones: int  # outcomes that are not zero
     first: First | None = None  # what the first pass tells, where somebody has made it
+    called: str = ""  # what to call the data
 
 
 class Wanted(NamedTuple):
@@ -69,10 +70,10 @@ def prepare(
         if cache is not None:
             raise ValueError("cache= is for rows on this machine; with engine= they are with the workers")
         prepared: Prepared = source.elsewhere.prepare(parsed, wanted, room)
-        return prepared
+        return prepared._replace(called=source.called)
     if cache is None:
         learned = _learn(parsed, source, wanted)
-        return _prepared(learned, *_build(learned, wanted, room))
+        return _prepared(learned, *_build(learned, wanted, room), source.called)
     if (identity := source.identity()) is None:
         raise ValueError(
             "cache= is for files, whose changes can be noticed; the data are in memory, or come from a function or a "
@@ -85,13 +86,13 @@ def prepare(
         rows = DiskRows(found.store, room)
         first = First.found(found.known, rows)
         rows.outcomes = first.outcomes
-        return Prepared(_placed(rows, room), formula, *facts, first)
+        return Prepared(_placed(rows, room), formula, *facts, first, source.called)
     with caches.writing(at) as draft:
         learned = _learn(parsed, source, wanted)
         written, ones = _build(learned, wanted, room, draft.file)
         assert isinstance(written, DiskRows)
         first = first_pass(written, wanted.family.tag_at_zero)
-        prepared = _prepared(learned, written, ones)
+        prepared = _prepared(learned, written, ones, source.called)
         about = {"formula": prepared.formula.to_json(), "left_out": prepared.left_out}
         draft.save(written.store, about | {"observations": prepared.observations, "ones": ones}, first.kept())
     return prepared._replace(rows=_placed(written, room), first=first)
@@ -110,8 +111,8 @@ def _build(learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None 
     return build(learned, wanted.family, {**wanted.columns, **wanted.arrays}, room, file, wanted.merge)
 
 
-def _prepared(learned: Learned, rows: RowsAtHand, ones: int) -> Prepared:
-    return Prepared(rows, learned.formula, learned.left_out, learned.rows, ones)
+def _prepared(learned: Learned, rows: RowsAtHand, ones: int, called: str) -> Prepared:
+    return Prepared(rows, learned.formula, learned.left_out, learned.rows, ones, called=called)
 
 
 def _described(wanted: Wanted) -> list[Any]:

@@ -134,6 +134,7 @@ class Model:
             self.rows: RowsAtHand = prepared.rows
             check_weights(self.rows)
             self.left_out, self.observations = prepared.left_out, prepared.observations
+            self.called = prepared.called
             self.function = RowFunction(log_likelihood, self.parameters.shapes, fields, derivatives)
             self._try()
         self.seconds = phases.seconds
@@ -244,6 +245,7 @@ class Model:
         told = {"log_likelihood": self.function.name, "columns": [field.name for field in self.function.fields]}
         told |= {"derivatives": self.function.derived}
         stats = run.stats | {"outcome": "", "told": list(self.left_out), "bounds": "none", "model": told}
+        stats["data"] = self.called
         others = {"prior": self.parameters.described()}
         return Result(ModelFit.kind, self.variables(run.theta), run.sample_stats, stats, others, run.diagnostics)
 

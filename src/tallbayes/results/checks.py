@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallbayes.rows.calibration import Calibration
+from tallbayes.rows.moments import Moments
 
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
@@ -24,8 +25,10 @@ STATS: dict[str, tuple[type, ...]] = {  # what is told of every run
     "distinct_rows": (int,), "surrogate": (str, type(None)), "proposal": (str, type(None)),
 }  # fmt: skip
 TOLD: dict[str, tuple[type, ...]] = {  # of most runs
-    "told": (list,), "outcome": (str,), "stopped": (str, type(None)), "groups": (dict,),
+    "told": (list,), "outcome": (str,), "stopped": (str, type(None)), "groups": (dict,), "data": (str,),
+    "fitted": (str,), "default_priors": (list,), "outcomes": (dict,), "columns": (dict,),
 }  # fmt: skip
+OUTCOMES: dict[str, tuple[type, ...]] = dict.fromkeys(("weight", "mean", "sd"), (int, float))
 DRAWN = ("posterior", "sample_stats")
 
 
@@ -49,9 +52,11 @@ def check_state(state: dict[str, Any]) -> None:
     seconds = stats["seconds"].get("sampling")
     if not isinstance(seconds, int | float) or not seconds >= 0:
         raise ValueError(f"stats have no seconds of sampling, but {seconds!r}")
-    for name in ("doubts", "pulled", "warnings", "told"):
+    for name in ("doubts", "pulled", "warnings", "told", "default_priors"):
         if not all(isinstance(one, str) for one in stats.get(name, [])):
             raise ValueError(f"{name!r} of stats are no sentences")
+    if "outcomes" in stats:
+        _require(stats["outcomes"], OUTCOMES, "outcomes")
     if not all(isinstance(one, str) for pair in (state["prior"] or {}).items() for one in pair):
         raise ValueError("'prior' is not in words")
     if not isinstance(state["family"].get("name"), str):
@@ -94,6 +99,8 @@ def check_fit(fit: Fit) -> None:
         raise ValueError(f"there are draws of {draws.shape[2]} parameters with {len(set(parameters))} names")
     if not (isinstance(fit.family.title, str) and fit.family.title):
         raise ValueError("the family has no name")
+    if (columns := fit.stats.get("columns")) is not None:
+        _check_columns(columns, len(fit.coefficients))
     formula = fit.formula
     if formula is not None and fit.coefficients and fit.coefficients != formula.coefficients:
         raise ValueError(
@@ -106,6 +113,15 @@ def check_fit(fit: Fit) -> None:
         if levels != [*formula.group_levels]:
             raise ValueError(f"the groups {_some(levels)} are not those of the formula, {_some(formula.group_levels)}")
     fit._check()
+
+
+def _check_columns(columns: dict[str, Any], count: int) -> None:
+    """Raise ValueError if what is known of the columns of the design is not there for each of so many."""
+    lists = [columns.get(name) for name in Moments._fields]
+    if not all(isinstance(one, list) and len(one) == count for one in lists):
+        raise ValueError(f"what is known of the columns is not there for each of {count} coefficients")
+    if not all(isinstance(value, int | float) for one in lists if one is not None for value in one):
+        raise ValueError("what is known of the columns are no numbers")
 
 
 def _some(names: Any) -> str:

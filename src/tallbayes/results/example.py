@@ -48,6 +48,10 @@ def example_result(seed: int, seconds: float, chains: int, draws: int) -> Result
         "warnings": [],
         "doubts": [],
         "pulled": [],
+        "fitted": "2026-01-31T12:00:00+00:00",
+        "data": "loans.csv",
+        "default_priors": ["Intercept", "fico"],
+        "columns": {"mean": [1, 0], "sd": [0, 1], "low": [1, -3], "high": [1, 3], "two": [False, False]},
     }
     variables = {"beta": (("chain", "draw", "coefficient"), beta)}, {"coefficient": list(formula.coefficients)}
     prior = {"Intercept": "Normal(0, 10) at the columns' means", "fico": "Normal(0, 5)"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_texts, check_whole, refuse
+from tallbayes.data.options import check_flag, check_texts, check_whole, refuse
 from tallbayes.results.fit import Fit, check_fit
 from tallbayes.results.names import main_names, places
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 # So that lines on top of each other show.
 LINES = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+SHORT = 16  # letters of names that have room beside their lines on a phone
+PHONE = 3.9  # inches: as wide as a phone shows in about its own size
+LETTERS = 13.5  # of a title in an inch
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -40,34 +43,42 @@ def make_figure(width: float, height: float) -> Figure:
 
 
 def make_panel(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure with one panel and no title."""
+    """A figure with one panel and no title.
+
+    >>> make_panel(4, 3)[1].get_title()
+    ''
+    """
     figure = make_figure(width, height)
     panel = figure.add_subplot()
     clean(panel, "")
     return figure, panel
 
 
-def make_panels(names: Sequence[str], width: float, height: float, most_columns: int) -> tuple[Figure, list[Axes]]:
-    """A figure with one titled panel per name, in rows as even as can be.
+def make_panels(
+    names: Sequence[str], width: float, height: float, most_columns: int, narrow: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one titled panel per name, in rows as even as can be; a narrow one is as wide as a phone.
 
     >>> _, panels = make_panels(["a", "b", "c", "d"], width=2, height=2, most_columns=3)
     >>> [(panel.get_title(), panel.get_subplotspec().colspan.start) for panel in panels]
     [('a', 0), ('b', 1), ('c', 0), ('d', 1)]
     """
     check_whole("columns", most_columns)
+    check_flag("narrow", narrow)
     if not names:
         raise ValueError("nothing to draw; give at least one name")
     rows = math.ceil(len(names) / most_columns)
     columns = math.ceil(len(names) / rows)
-    figure = make_figure(max(4.5, width * columns), 0.6 + height * rows)
+    every = PHONE if narrow else max(4.5, width * columns)
+    figure = make_figure(every, 0.6 + height * rows)
     grid = figure.add_gridspec(rows, columns)
     panels = [figure.add_subplot(grid[divmod(i, columns)]) for i in range(len(names))]
     for panel, name in zip(panels, names, strict=True):
-        clean(panel, name)
+        clean(panel, name, int(LETTERS * every / columns))
     return figure, panels
 
 
-def clean(panel: Axes, title: str) -> None:
+def clean(panel: Axes, title: str, width: int = 36) -> None:
     """Give a panel its title, small numbers, and no frame at the top and the right.
 
     >>> panel = make_figure(4, 3).add_subplot()
@@ -76,19 +87,24 @@ def clean(panel: Axes, title: str) -> None:
     ('fico', False)
     """
     # A name may hold dollars, which matplotlib would read as formulas.
-    panel.set_title(wrapped(title), fontsize=9, parse_math=False)
+    panel.set_title(wrapped(title, width), fontsize=9, parse_math=False)
     panel.tick_params(labelsize=8)
+    for axis in (panel.xaxis, panel.yaxis):  # such as 1e-5, which all numbers have in common
+        axis.get_offset_text().set_fontsize(8)
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def wrapped(name: str, width: int = 36) -> str:
-    """A long name in several lines; that of an interaction is broken after its colons.
+    """A long name in several lines; that of an interaction is broken after its colons, and long parts before a level.
 
     >>> wrapped("education[T.university.degree]:marital[T.unknown]").splitlines()
     ['education[T.university.degree]:', 'marital[T.unknown]']
     """
     parts = [name] if len(name) <= width else name.replace(":", ":\n").splitlines()
-    return "\n".join(textwrap.fill(part, width) for part in parts)
+    lines = (
+        line for part in parts for line in ([part] if len(part) <= width else part.replace("[", "\n[").split("\n"))
+    )
+    return "\n".join(textwrap.fill(line, width) for line in lines)
 
 
 def rule(panel: Axes, color: str = "0.94") -> None:
@@ -104,6 +120,33 @@ def name_lines(panel: Axes, names: Sequence[str], pad: float = 7) -> None:
     panel.spines["left"].set_visible(False)
 
 
+def name_above(panel: Axes, names: Sequence[str], more: Sequence[str] | None = None, away: float = -0.42) -> None:
+    """Write a name above each line, where there is no room beside it; `more` stands at the other end.
+
+    That is so far `away` from the line, which is upwards where the first line is at the top.
+
+    >>> panel = make_figure(4, 3).add_subplot()
+    >>> name_above(panel, ["fico"], ["clipped"])
+    >>> [text.get_text() for text in panel.texts]
+    ['fico', 'clipped']
+    """
+    panel.set_yticks([])
+    panel.spines["left"].set_visible(False)
+    for ends, x, side in ((names, 0.0, "left"), (more or [], 1.0, "right")):
+        for y, name in enumerate(ends):
+            style: dict[str, Any] = {"ha": side, "va": "center", "fontsize": 8, "parse_math": False}
+            panel.text(x, y + away, wrapped(name, 52), transform=panel.get_yaxis_transform(), **style)
+
+
+def too_long(names: Iterable[str]) -> bool:
+    """Whether some names are too long to stand beside their lines on a phone.
+
+    >>> too_long(["fico", "dti"]), too_long(["education[T.basic]"])
+    (False, True)
+    """
+    return max(map(len, names)) > SHORT
+
+
 def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> None:
     """Write texts at these heights along the right edge of a panel, flush right.
 
@@ -114,15 +157,15 @@ def write_right(panel: Axes, places: Sequence[float], texts: Sequence[str]) -> N
     """
     right = panel.secondary_yaxis("right")
     right.set_yticks(places, texts, ha="right")
-    right.tick_params(length=0, labelsize=8, labelcolor="0.6", pad=6 + 5 * max(map(len, texts)))
+    right.tick_params(length=0, labelsize=8, labelcolor="0.3", pad=6 + 5 * max(map(len, texts)))
     right.spines["right"].set_visible(False)
 
 
-def intervals(panel: Axes, names: Sequence[str], mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
-    """Draw a name, a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
+def intervals(panel: Axes, mean: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
+    """Draw a mean, the 50% and the 94% interval in each line, from quantiles `ends` (4, lines).
 
     >>> panel = make_figure(4, 3).add_subplot()
-    >>> intervals(panel, ["fico"], np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
+    >>> intervals(panel, np.array([0.0]), np.array([[-2.0], [-1.0], [1.0], [2.0]]))
     >>> panel.get_legend_handles_labels()[1]
     ['94% interval', '50% interval', 'posterior mean']
     """
@@ -133,7 +176,6 @@ def intervals(panel: Axes, names: Sequence[str], mean: NDArray[np.float64], ends
     panel.hlines(y, ends[1], ends[2], linewidth=3.6, label="50% interval", **style)
     dot: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markersize": 4.5, "zorder": 4}
     panel.plot(mean, y, "o", label="posterior mean", **dot)
-    name_lines(panel, names)
 
 
 def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> Legend:
@@ -150,10 +192,26 @@ def legend(figure: Figure, panels: Sequence[Axes], title: str | None = None) -> 
             marks.setdefault(label, mark)
     style: dict[str, Any] = {"frameon": False, "fontsize": 9}
     if title is None:
-        return figure.legend(marks.values(), marks, loc="outside upper center", ncols=min(4, len(marks)), **style)
+        columns = _columns([len(label) for label in marks], figure.get_figwidth())
+        style |= {"columnspacing": 1.2, "handlelength": 1.6, "handletextpad": 0.6}
+        return figure.legend(marks.values(), marks, loc="outside upper center", ncols=columns, **style)
     beside = figure.legend(marks.values(), marks, loc="outside right center", title=wrapped(title, 20), **style)
     beside.get_title().set(fontsize=9, parse_math=False)
     return beside
+
+
+def _columns(lengths: Sequence[int], width: float) -> int:
+    """Columns of a legend for labels of so many letters, in so many inches, in lines as even as can be.
+
+    >>> _columns([7, 7, 7, 7], 3.9), _columns([14, 12, 9, 23], 3.9), _columns([40], 3.9)
+    (4, 2, 1)
+    """
+    for columns in range(min(4, len(lengths)), 1, -1):
+        lines = math.ceil(len(lengths) / columns)
+        widest = [max(lengths[start : start + lines]) for start in range(0, len(lengths), lines)]
+        if sum(0.45 + 0.072 * longest for longest in widest) <= width:
+            return len(widest)
+    return 1
 
 
 def finish(figure: Figure, panels: list[Axes], label: str | None) -> None:

@@ -699,6 +699,10 @@ class Fit:
         """Sections of the report on what was fitted besides coefficients."""
         return []
 
+    def _explained(self) -> dict[str, str]:
+        """What parameters are, by name, where their names do not say it."""
+        return {}
+
     def _told(self) -> dict[str, str]:
         """What rows say, for the report: the family and its options, and what counts as 1."""
         given = [f"{key} {value}" for key, value in self.family.described().items() if value is not None]

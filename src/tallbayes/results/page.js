@@ -19,3 +19,7 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...rows);
   });
 }
+// Paper has all that is folded on the screen.
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
+});

@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from tallbayes.models.priors import rounded
 from tallbayes.results.figure import COLOURS
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = ("blue", "orange", "green", "pink", "yellow", "sky")  # what the page calls COLOURS
+SMALLER = 0.82  # than drawn a figure may be, so that another one has room beside it
+LARGER = {"wide": 1.0, "narrow": 1.5}  # than drawn they may be, where there is room
+LARGEST = 1e308  # that a page can sort by
 PIXELS = 96 / 72  # a point on screen
 
 
@@ -95,6 +99,47 @@ def cards(*shown: tuple[str, str, str, str]) -> str:
     return f'<div class="cards">{"".join(each)}</div>'
 
 
+class Shown(NamedTuple):
+    """What a cell says, and the number by which it is sorted."""
+
+    text: str
+    value: float
+
+
+class Head(NamedTuple):
+    """The head of a column, and what stands over several of them."""
+
+    name: str
+    over: str = ""
+
+
+def beside(*parts: str) -> str:
+    """Parts side by side where there is room, else one below the other.
+
+    >>> beside("<p>left</p>", "<p>right</p>")
+    '<div class="beside">\\n<p>left</p>\\n<p>right</p>\\n</div>'
+    """
+    return "\n".join(['<div class="beside">', *parts, "</div>"])
+
+
+def stacked(*parts: str) -> str:
+    """Parts one below the other, as one part of `beside`.
+
+    >>> stacked("<p>above</p>", "<p>below</p>")
+    '<div>\\n<p>above</p>\\n<p>below</p>\\n</div>'
+    """
+    return "\n".join(["<div>", *parts, "</div>"])
+
+
+def folded(title: str, *parts: str) -> str:
+    """Parts that a click on their title shows; on paper they are there.
+
+    >>> folded("All of them", "<p>one</p>")
+    '<details>\\n<summary>All of them</summary>\\n<p>one</p>\\n</details>'
+    """
+    return "\n".join(["<details>", f"<summary>{escape(title)}</summary>", *parts, "</details>"])
+
+
 def table(frame: pd.DataFrame, first: str = "", formats: Mapping[str, str] | None = None) -> str:
     """A table that can be sorted by each column; `first` is the head of the one with the index.
 
@@ -105,15 +150,34 @@ def table(frame: pd.DataFrame, first: str = "", formats: Mapping[str, str] | Non
     >>> '<td data-value="0.5">0.5</td>' in shown, shown.count("<button")
     (True, 2)
     """
-    texts = [False, *(any(isinstance(value, str) for value in frame[name]) for name in frame)]
-    heads = "".join(map(_head, (first, *frame.columns), texts))
+    texts = [any(isinstance(value, str) for value in frame[name]) for name in frame]
+    heads = "".join(map(_head, (first, *frame.columns), (False, *texts)))
     how = [(formats or {}).get(str(name)) for name in frame]
-    lines = (
-        f"<tr><td>{escape(str(name))}</td>{''.join(map(_cell, values, how))}</tr>"
-        for name, *values in frame.itertuples(name=None)
-    )
-    body = "\n".join(lines)
-    return f'<div class="scroll"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+    lines = ([_cell(value, one) for value, one in zip(row, how, strict=True)] for row in frame.itertuples(False, None))
+    return _table(f"<tr>{heads}</tr>", frame.index, lines)
+
+
+def grouped_table(columns: Mapping[Head, Sequence[Shown]], index: Iterable[str], first: str = "") -> str:
+    """A table that can be sorted, with a line over its heads that says what several columns have in common.
+
+    >>> columns = {Head("mean", "coefficient"): [Shown("0.4", 0.4)], Head("mean", "odds ratio"): [Shown("1.5", 1.5)]}
+    >>> shown = grouped_table(columns, ["fico"], "coefficient")
+    >>> '<th scope="colgroup" colspan="1">odds ratio</th>' in shown, '<td data-value="1.5">1.5</td>' in shown
+    (True, True)
+    """
+    heads = f"<tr>{''.join(_head(name, False) for name in (first, *(head.name for head in columns)))}</tr>"
+    spans = [(name, len(list(some))) for name, some in groupby(head.over for head in columns)]
+    if len(spans) > 1:
+        over = (f'<th scope="colgroup" colspan="{span}">{escape(name)}</th>' for name, span in spans)
+        heads = f'<tr class="over"><td></td>{"".join(over)}</tr>\n{heads}'
+    lines = ([_shown(*cell) for cell in row] for row in zip(*columns.values(), strict=True))
+    return _table(heads, index, lines)
+
+
+def _table(heads: str, index: Iterable[object], lines: Iterable[list[str]]) -> str:
+    rows = zip(index, lines, strict=True)
+    body = "\n".join(f"<tr><td>{escape(str(name))}</td>{''.join(cells)}</tr>" for name, cells in rows)
+    return f'<div class="scroll"><table>\n<thead>{heads}</thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _head(name: object, text: bool) -> str:
@@ -125,8 +189,15 @@ def _cell(value: object, how: str | None) -> str:
     if isinstance(value, str):
         return f'<td class="text">{escape(value)}</td>'
     assert isinstance(value, int | float)
-    shown = number(value) if how is None else format(value, how).replace("-", "−")
-    return f'<td data-value="{value!r}">{shown}</td>' if math.isfinite(value) else "<td></td>"
+    if not math.isfinite(value):
+        return "<td></td>"
+    return _shown(number(value) if how is None else format(value, how).replace("-", "−"), value)
+
+
+def _shown(text: str, value: float) -> str:
+    if math.isnan(value):
+        return "<td></td>"
+    return f'<td data-value="{min(max(float(value), -LARGEST), LARGEST)!r}">{escape(text)}</td>'
 
 
 def number(value: float) -> str:
@@ -143,7 +214,7 @@ def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:
 
     >>> from tallbayes.results.figure import make_figure
     >>> shown = figure(make_figure(4, 3), "Nothing")
-    >>> shown.startswith("<figure>"), "<figcaption>Nothing</figcaption>" in shown, "#000000" in shown
+    >>> shown.startswith("<figure"), "<figcaption>Nothing</figcaption>" in shown, "#000000" in shown
     (True, True, False)
     """
     kinds = {"narrow": narrow, "wide": wide} if narrow is not None else {"wide": wide}
@@ -153,7 +224,16 @@ def figure(wide: Figure, caption: str, narrow: Figure | None = None) -> str:
 def drawn(caption: str, **kinds: str) -> str:
     """Figures that are SVG already, "narrow" or "wide", with their caption."""
     each = "\n".join(_inline(one, caption, kind) for kind, one in kinds.items())
-    return f"<figure>\n{each}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+    wide = _box(kinds.get("wide") or next(iter(kinds.values())))[1] * PIXELS
+    head = f'<figure style="flex-basis: {SMALLER * wide:.0f}px">'
+    return f"{head}\n{each}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def _box(found: str) -> tuple[str, float]:
+    """The view box of SVG, and its width in points."""
+    box = re.search(r'viewBox="(\S+ \S+ (\S+) \S+)"', found)
+    assert box is not None
+    return box[1], float(box[2])
 
 
 def svg(figure: Figure, salt: str = "") -> str:
@@ -168,10 +248,9 @@ def svg(figure: Figure, salt: str = "") -> str:
 
 def _inline(found: str, caption: str, kind: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>", "", found[found.index("<svg") :], flags=re.DOTALL)
-    box = re.search(r'viewBox="(\S+ \S+ (\S+) \S+)"', body)
-    assert box is not None
-    head = f'<svg class="{kind}" role="img" aria-label="{escape(caption)}" viewBox="{box[1]}"'
-    head += f' style="max-width: {float(box[2]) * PIXELS:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    box, width = _box(body)
+    head = f'<svg class="{kind}" role="img" aria-label="{escape(caption)}" viewBox="{box}"'
+    head += f' style="max-width: {width * LARGER[kind] * PIXELS:.0f}px" xmlns:xlink="http://www.w3.org/1999/xlink">'
     short = re.sub(r"<[^>]*>", _shortened, body[body.index(">") + 1 :])
     short = re.sub(r'<g id="[^"]*"', "<g", short)  # other figures of the page have the same
     return head + re.sub(r"#[0-9a-fA-F]{6}\b", _colour, short)

@@ -1,4 +1,4 @@
-"""Pictures of any fit: coefficients, densities of several methods over each other, traces, predictions and outcomes.
+"""Pictures of any fit: densities of several methods over each other, traces, predictions and outcomes.
 
 Every function returns a matplotlib Figure that belongs to nobody: save it with `figure.savefig("name.png")`.
 """
@@ -6,13 +6,14 @@ Every function returns a matplotlib Figure that belongs to nobody: save it with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.results.figure import COLOURS, LINES, chosen, clean, finish, intervals, legend, make_figure, make_panels
+from tallbayes.data.options import check_flag
+from tallbayes.results.figure import COLOURS, LINES, PHONE, chosen, clean, finish, legend, make_figure, make_panels
 from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
@@ -25,44 +26,20 @@ GRID = 400  # bins of a density
 WIDE = 30.0  # ratio of the largest prediction to the smallest above which scales are logarithmic
 
 
-def forest(fit: Fit, names: Sequence[str] | None = None) -> Figure:
-    """Draw mean, 50% and 94% interval of each parameter: of those named, or of all coefficients but the intercept.
-
-    >>> from tallbayes.results.example import example
-    >>> figure = forest(example())
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['fico']
-    """
-    check_fit("fit", fit)
-    if names is None:
-        names = [name for name in fit.coefficients if name != "Intercept"] or fit.parameters
-    names = chosen(fit, names)
-    draws = np.stack([column.ravel() for column in _columns(fit, names)])
-    figure = make_figure(4.8 + 0.08 * max(map(len, names)), 1.1 + 0.26 * len(names))
-    panel = figure.add_subplot()
-    clean(panel, "")
-    ends = np.quantile(draws, [0.03, 0.25, 0.75, 0.97], axis=1)
-    if ends.min() < 0 < ends.max() or fit.coefficients:
-        panel.axvline(0, color="0.4", linewidth=1)
-    intervals(panel, names, draws.mean(1), ends)
-    panel.set_ylim(len(names) - 0.4, -0.6)
-    legend(figure, [panel])
-    return figure
-
-
-def calibration(fit: Fit) -> Figure:
+def calibration(fit: Fit, narrow: bool = False) -> Figure:
     """Draw what came true against what the fit predicts, for bins of the rows that it was fitted to.
 
-    If the model holds, 94% of the points lie in the band.
+    If the model holds, 94% of the points lie in the band. A `narrow` figure is for phones.
 
     >>> from tallbayes.results.example import example
     >>> calibration(example()).axes[0].get_xlabel()
     'predicted'
     """
     check_fit("fit", fit)
+    check_flag("narrow", narrow)
     table = fit.calibration()
     rows, predicted, observed, lower, upper = (table[name].to_numpy() for name in table)
-    figure = make_figure(5.0, 4.6)
+    figure = make_figure(PHONE if narrow else 5.0, 4.6)
     panel, below = figure.subplots(2, 1, sharex=True, height_ratios=[5, 1])
     for one in (panel, below):
         clean(one, "")
@@ -86,15 +63,17 @@ def calibration(fit: Fit) -> Figure:
     return figure
 
 
-def trace(fit: Fit, names: Sequence[str] | None = None, columns: int = 3) -> Figure:
+def trace(fit: Fit, names: Sequence[str] | None = None, columns: int = 3, narrow: bool = False) -> Figure:
     """Draw the path of each chain, one panel a parameter: those named, or all but the effects of many groups.
+
+    A `narrow` figure is for phones, with one column.
 
     >>> from tallbayes.results.example import example
     >>> [panel.get_title() for panel in trace(example(draws=50), ["fico"]).axes]
     ['fico']
     """
     names = chosen(fit, names)
-    figure, panels = make_panels(names, width=4.2, height=1.6, most_columns=columns)
+    figure, panels = make_panels(names, width=4.2, height=1.6, most_columns=1 if narrow else columns, narrow=narrow)
     chains, count = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     kept = np.arange(0, count, math.ceil(count / TRACE_POINTS))
     for panel, values in zip(panels, _columns(fit, names), strict=True):
@@ -125,9 +104,21 @@ def density(*fits: Fit, names: Sequence[str] | None = None, columns: int = 4, **
         check_fit(label, fit)
     if not every:
         raise ValueError("nothing to draw; give a fit, or several by name, as in density(mh=fit_a, two_stage=fit_b)")
-    names = chosen(next(iter(every.values())), names)
-    figure, panels = make_panels(names, width=2.7, height=1.9, most_columns=columns)
-    for i, (label, fit) in enumerate(every.items()):
+    return densities(every, names, columns)
+
+
+def densities(
+    fits: Mapping[str, Fit], names: Sequence[str] | None = None, columns: int = 4, narrow: bool = False
+) -> Figure:
+    """Densities of fits by their labels; a narrow figure is for phones, with two columns.
+
+    >>> from tallbayes.results.example import example
+    >>> len(densities({"mh": example()}, narrow=True).axes)
+    2
+    """
+    names = chosen(next(iter(fits.values())), names)
+    figure, panels = make_panels(names, width=2.7, height=1.9, most_columns=2 if narrow else columns, narrow=narrow)
+    for i, (label, fit) in enumerate(fits.items()):
         effective = fit.summary()["ess_bulk"]
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": LINES[i % len(LINES)]}
         style |= {"linewidth": 1.8, "label": label}

@@ -7,6 +7,7 @@ the fit: its title, its model, advice, and sections on effects.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING
 from tallbayes.data.options import check_path
 from tallbayes.data.writing import check_writable, replacing
 from tallbayes.results import page
+from tallbayes.results.coefficients import coefficient_section
+from tallbayes.results.facts import how, priors, what
 from tallbayes.results.fit import Fit
-from tallbayes.results.plots import calibration, density, forest, trace
+from tallbayes.results.plots import calibration, densities, density, trace
 from tallbayes.results.speed_plots import seconds, speed
-from tallbayes.results.story import METHODS, MIXED, touched
+from tallbayes.results.story import MIXED, touched
 from tallbayes.sampling.diagnostics import R_HAT_LIMIT
 from tallbayes.sampling.words import few
 
@@ -25,18 +28,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_PANELS, MOST_TRACES = 24, 8  # of more parameters those that mix worst
-COLUMNS = {
-    "mean": "mean",
-    "sd": "sd",
-    "eti94_lb": "94% from",
-    "eti94_ub": "to",
+MADE = "Made with tallbayes, after Payne and Mallick, Two-Stage Metropolis-Hastings for Tall Data."
+FOLDED = 12  # priors from which on their table is folded
+TRUST = {
+    "r_hat": "R-hat",
     "ess_bulk": "bulk ESS",
     "ess_tail": "tail ESS",
-    "r_hat": "R-hat",
     "mcse_mean": "MC error",
     "edpm": "ESS/min",
 }
-FORMATS = {"R-hat": ".3f", "MC error": ".2g", "mean outcome": ".3g", "ESS/min": ",.0f", "share of draws": ".0%"}
+COLUMNS = {"mean": "mean", "sd": "sd", "eti94_lb": "94% from", "eti94_ub": "to"} | TRUST
+FORMATS = {"R-hat": ".3f", "mean outcome": ".3g", "ESS/min": ",.0f", "share of draws": ".0%"}
 PHASES = {
     "compile": "compiling the loops, once per machine",
     "design": "reading the data and making the design matrix",
@@ -75,14 +77,14 @@ def render(fit: Fit) -> str:
     lead = f"{fit._model} on {stats['rows']:,} rows, by tallbayes {fit.posterior.attrs['inference_library_version']}."
     parts = [
         _verdict(fit),
-        page.section("What was fitted, and how", page.facts(_how(fit)), _exactness(fit)),
+        _fitted(fit),
         page.section("Did it converge?" if stats["exact"] else "Did the chains mix?", _convergence(fit)),
-        *_coefficients(fit),
+        *([coefficient_section(fit)] if fit.coefficients else []),
         *fit._effects(),
         *([_predictions(fit)] if fit.calibrated else []),
         _draws(fit) if fit.coefficients else _followed(fit),
         _speed(fit),
-        f"<footer>{_again(fit)}</footer>",
+        f"<footer>{escape(MADE)}</footer>",
     ]
     return page.page(fit._title, lead, parts)
 
@@ -110,28 +112,18 @@ def _verdict(fit: Fit) -> str:
     )
 
 
-def _how(fit: Fit) -> dict[str, str]:
-    stats, known = fit.stats, dict[str, str]()
-    if fit.formula is not None:
-        known["formula"] = fit.formula.text
-    known |= fit._told()
-    if left_out := [sentence for sentence in stats.get("told", []) if sentence != stats.get("outcome", "")]:
-        known["left out"] = "; ".join(left_out)
-    known["rows"] = f"{stats['rows']:,}"
-    if stats["distinct_rows"] < stats["rows"]:
-        known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal ones are looked at once"
-    if groups := stats.get("groups"):
-        known["groups"] = f"{groups['count']:,} of {groups['term']}; the prior of their sd is {groups['prior']}"
-    known["method"] = METHODS.get(stats["method"], stats["method"])
-    if stats["why"]:
-        known["chosen because"] = stats["why"]
-    if stats["surrogate"]:
-        known["surrogate"] = stats["surrogate"]
-    known["proposals"] = str(stats["proposal"])
-    known["accepted"] = ", ".join(f"{stage} {share:.1%}" for stage, share in stats["acceptance"].items())
-    if stats["surrogate_rows_per_draw"]:
-        known["surrogate's rows"] = f"{few(stats['surrogate_rows_per_draw'])} a draw"
-    return known
+def _fitted(fit: Fit) -> str:
+    """Data, outcomes, method and prior."""
+    known = page.beside(page.facts(what(fit)), page.stacked(page.facts(how(fit)), _exactness(fit)))
+    sentences, prior = priors(fit), list[str]()
+    if sentences or fit.prior:
+        prior.append(page.stacked("<h3>Prior</h3>", *([page.text(" ".join(sentences))] if sentences else [])))
+    if fit.prior:
+        import pandas as pd
+
+        table, count = page.table(pd.DataFrame({"prior": fit.prior}), "parameter"), len(fit.prior)
+        prior.append(table if count <= FOLDED else page.folded(f"The priors of all {count:,} parameters", table))
+    return page.section("What was fitted, and how", known, page.beside(*prior))
 
 
 def _exactness(fit: Fit) -> str:
@@ -161,8 +153,10 @@ def _convergence(fit: Fit) -> str:
             parts.append(page.text("That says nothing about how far the approximation is off."))
     else:
         parts = [page.text("Not yet. Do not trust the numbers below until these problems are solved.")]
-        named = [said for name, said in _meanings(fit).items() if any(name in problem for problem in problems)]
-        parts += [page.bullets(problems), page.text(*named, "What to do:"), page.bullets(_advice(fit))]
+        known = _meanings(fit) | {name: f"{name}: {said}." for name, said in fit._explained().items()}
+        named = [said for name, said in known.items() if any(name in problem for problem in problems)]
+        advice = page.stacked(page.text("What to do:"), page.bullets(_advice(fit)))
+        parts.append(page.beside(page.stacked(page.bullets(problems), page.text(*named)), advice))
     if warnings:
         parts += [page.text("The fit warned:"), page.bullets(warnings)]
     return "\n".join(parts)
@@ -182,70 +176,65 @@ def _advice(fit: Fit) -> list[str]:
     return advice
 
 
-def _coefficients(fit: Fit) -> list[str]:
-    if not fit.coefficients:
-        return []
-    names = list(fit.main_parameters)
-    but = " but the intercept" if "Intercept" in names else ""
-    caption = f"Posterior mean, 50% and 94% interval of each {fit.called}{but}."
-    table = in_words(fit.summary().loc[names])
-    if fit.prior:
-        table["prior"] = [fit.prior.get(name, "") for name in names]
-    return [
-        page.section(
-            f"{fit.called.capitalize()}s",
-            page.figure(forest(fit), caption),
-            page.table(table, fit.called, FORMATS),
-            page.bullets(fit.stats["pulled"]),
-            page.text(
-                "Click on the head of a column to sort by it. ESS: effective draws, in the bulk, in the tails, and (of "
-                "the bulk) a minute. R-hat: 1 if chains agree. MC error: Monte Carlo error of the mean."
-            ),
-        )
-    ]
-
-
 def _predictions(fit: Fit) -> str:
     table = fit.calibration()
     inside = ((table["observed"] >= table["lower"]) & (table["observed"] <= table["upper"])).sum()
-    return page.section(
-        "Predictions against outcomes",
-        page.figure(calibration(fit), "Outcomes against predictions, and the rows of each bin."),
-        page.text(
-            f"All {fit.stats['rows']:,} rows were sorted by what the fit predicts for them. If the model holds, about "
-            f"94% of the bins lie in the band; {inside} of {len(table)} do.",
-            "Several bins in a row on the same side of it say that the model lacks something there: a curve, an "
-            "interaction, a variable. With many rows small departures show; whether they matter is yours to judge.",
-        ),
+    words = page.text(
+        f"All {fit.stats['rows']:,} rows were sorted by what the fit predicts for them. If the model holds, about "
+        f"94% of the bins lie in the band; {inside} of {len(table)} do.",
+        "Several bins in a row on the same side of it say that the model lacks something there: a curve, an "
+        "interaction, a variable. With many rows small departures show; whether they matter is yours to judge.",
     )
-
-
-ALIKE = "The path of each chain: they should look alike, and like grass."
+    drawn = page.figure(
+        calibration(fit), "Outcomes against predictions, and the rows of each bin.", calibration(fit, narrow=True)
+    )
+    return page.section("Predictions against outcomes", page.beside(drawn, page.stacked(words)))
 
 
 def _draws(fit: Fit) -> str:
     names, said = _shown(fit, MOST_PANELS)
     few_names, more = _shown(fit, MOST_TRACES)
+    table = page.table(in_words(fit.summary().loc[list(fit.main_parameters)], TRUST), "parameter", FORMATS)
     return page.section(
         "Draws",
-        said,
-        page.figure(density(fit, names=names), "Posterior densities.", density(fit, names=names, columns=2)),
-        more,
-        page.figure(trace(fit, few_names, 2), ALIKE, trace(fit, few_names, 1)),
+        page.beside(page.stacked(said, _densities(fit, names)), page.stacked(more, _traces(fit, few_names))),
+        page.beside(
+            table,
+            page.stacked(
+                page.text(
+                    "R-hat: 1 if chains agree. ESS: effective draws, in the bulk, in the tails, and (of the bulk) a "
+                    "minute. MC error: Monte Carlo error of the mean."
+                )
+            ),
+        ),
     )
 
 
 def _followed(fit: Fit) -> str:
     """Of a fit without coefficients: quantities that say whether it converged, and nothing else."""
-    names = list(fit.main_parameters)[:MOST_PANELS]
+    import pandas as pd
+
+    names, tables = list(fit.main_parameters)[:MOST_PANELS], [page.table(in_words(fit.summary()), "quantity", FORMATS)]
+    if words := fit._explained():
+        tables.append(page.table(pd.DataFrame({"what it is": words}), "quantity"))
     return page.section(
         "Diagnostics",
         page.text("Convergence is judged by these quantities:"),
         page.bullets(_meanings(fit).values()),
-        page.figure(trace(fit, names, 2), ALIKE, trace(fit, names, 1)),
-        page.figure(density(fit, names=names), "Posterior densities.", density(fit, names=names, columns=2)),
-        page.table(in_words(fit.summary()), "quantity", FORMATS),
+        page.beside(_traces(fit, names), _densities(fit, names)),
+        page.beside(*tables),
     )
+
+
+def _densities(fit: Fit, names: list[str]) -> str:
+    return page.figure(
+        density(fit, names=names, columns=3), "Posterior densities.", densities({"this fit": fit}, names, narrow=True)
+    )
+
+
+def _traces(fit: Fit, names: list[str]) -> str:
+    caption = "The path of each chain: they should look alike, and like grass."
+    return page.figure(trace(fit, names, 2), caption, trace(fit, names, narrow=True))
 
 
 def _meanings(fit: Fit) -> dict[str, str]:
@@ -272,24 +261,22 @@ def _speed(fit: Fit) -> str:
     rows = f"Rows of the data that a draw touched: {', '.join(touched(stats))}"
     if stats["surrogate_rows_per_draw"]:
         rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
-    phases = [f"{name}: {PHASES[name]}" for name in stats["seconds"] if name in PHASES]
+    names = _shown(fit, MOST_PANELS)[0]
+    per_minute = "Effective draws per minute of sampling."
     return page.section(
         "Speed",
         page.text(f"{rows}."),
-        page.figure(seconds(fit), "Where the time went, in seconds."),
-        page.bullets(phases),
-        page.figure(speed(fit, _shown(fit, MOST_PANELS)[0]), "Effective draws per minute of sampling."),
+        page.beside(
+            page.figure(seconds(fit), "Where the time went, in seconds.", seconds(fit, narrow=True)),
+            page.figure(speed(fit, names), per_minute, speed(fit, names, narrow=True)),
+        ),
+        page.facts({name: PHASES[name] for name in stats["seconds"] if name in PHASES}),
     )
 
 
-def _again(fit: Fit) -> str:
-    seed = f"The seed was {fit.stats['seed']}. " if fit.stats["seed"] is not None else ""
-    return escape(f"{seed}Made with tallbayes, after Payne and Mallick, Two-Stage Metropolis-Hastings for Tall Data.")
-
-
-def in_words(table: pd.DataFrame) -> pd.DataFrame:
+def in_words(table: pd.DataFrame, columns: Mapping[str, str] = COLUMNS) -> pd.DataFrame:
     """Some lines of a summary, with names of columns that a reader knows."""
-    return table[list(COLUMNS)].rename(columns=COLUMNS)
+    return table[list(columns)].rename(columns=columns)
 
 
 def _time(seconds: float) -> str:

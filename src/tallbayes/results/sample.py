@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from datetime import UTC, datetime
 from typing import Any
 
 from tallbayes.data.options import check_path, refuse
@@ -85,4 +86,5 @@ def answer(model: Model, method: Method, request: Request, past: Past | None = N
         result.standing = run.standing
         for name, kind in (("warnings", SeparationWarning), ("doubts", TailWarning), ("pulled", PriorWarning)):
             result.stats[name] = [str(note) for note in notes if isinstance(note, kind)]
+        result.stats["fitted"] = datetime.now(UTC).isoformat(timespec="seconds")
     return result

@@ -7,17 +7,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallbayes.data.options import check_kind
+from tallbayes.data.options import check_flag, check_kind
 from tallbayes.results.compare import compare_parameters
-from tallbayes.results.figure import COLOURS, MARKERS, chosen, clean, legend, make_figure, make_panel, name_lines, rule
+from tallbayes.results.figure import (
+    COLOURS,
+    MARKERS,
+    PHONE,
+    chosen,
+    clean,
+    legend,
+    make_figure,
+    make_panel,
+    name_above,
+    name_lines,
+    rule,
+    too_long,
+)
 from tallbayes.results.fit import Fit, check_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def speed(fit: Fit, names: Sequence[str] | None = None) -> Figure:
+def speed(fit: Fit, names: Sequence[str] | None = None, narrow: bool = False) -> Figure:
     """Draw the effective draws per minute of sampling, a bar each parameter: those named, or all but many groups.
+
+    A `narrow` figure is for phones.
 
     >>> from tallbayes.results.example import example
     >>> len(speed(example()).axes[0].patches)
@@ -25,27 +40,33 @@ def speed(fit: Fit, names: Sequence[str] | None = None) -> Figure:
     """
     names = chosen(fit, names)
     found = fit.edpm()
-    return _bars({name: found[name] for name in names}, "effective draws per minute")
+    return _bars({name: found[name] for name in names}, "effective draws per minute", narrow)
 
 
-def seconds(fit: Fit) -> Figure:
-    """Draw how long each phase of the fit took.
+def seconds(fit: Fit, narrow: bool = False) -> Figure:
+    """Draw how long each phase of the fit took. A `narrow` figure is for phones.
 
     >>> from tallbayes.results.example import example
     >>> [label.get_text() for label in seconds(example()).axes[0].get_yticklabels()]
     ['compile', 'design', 'mode', 'warmup', 'sampling']
     """
     check_fit("fit", fit)
-    return _bars(fit.stats["seconds"], "seconds")
+    return _bars(fit.stats["seconds"], "seconds", narrow)
 
 
-def _bars(values: dict[str, float], label: str) -> Figure:
+def _bars(values: dict[str, float], label: str, narrow: bool) -> Figure:
     """A bar with its number for each name."""
-    figure, panel = make_panel(4.6 + 0.08 * max(map(len, values)), 0.7 + 0.26 * len(values))
-    bars = panel.barh(range(len(values)), list(values.values()), height=0.62, color=COLOURS[0])
+    check_flag("narrow", narrow)
+    above = narrow and too_long(values)
+    width = PHONE if narrow else 4.6 + 0.08 * max(map(len, values))
+    figure, panel = make_panel(width, 0.7 + (0.4 if above else 0.26) * len(values))
+    bars = panel.barh(range(len(values)), list(values.values()), height=0.36 if above else 0.62, color=COLOURS[0])
     panel.bar_label(bars, [few_digits(value) for value in values.values()], padding=4, fontsize=8)
-    name_lines(panel, list(values), pad=3.5)
-    panel.set(xlim=(0, 1.15 * max(values.values()) or 1.0), ylim=(len(values) - 0.4, -0.6))
+    if above:
+        name_above(panel, list(values))
+    else:
+        name_lines(panel, list(values), pad=3.5)
+    panel.set(xlim=(0, 1.15 * max(values.values()) or 1.0), ylim=(len(values) - 0.4, -0.8 if above else -0.6))
     panel.locator_params(axis="x", nbins=5)
     panel.set_xlabel(label, fontsize=9)
     return figure

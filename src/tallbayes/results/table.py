@@ -23,7 +23,7 @@ def table(
     draws: Parameters, names: Sequence[str], found: Diagnostics, minutes: float, interval: Interval
 ) -> pd.DataFrame:
     """One line per parameter, of draws whose diagnostics are known."""
-    return _framed([_described(some, interval) for some in batches(draws)], names, found, minutes, interval)
+    return _framed([described(some, interval) for some in batches(draws)], names, found, minutes, interval)
 
 
 def exponentiated(
@@ -38,7 +38,7 @@ def exponentiated(
     described, found = [], []
     with np.errstate(over="ignore", invalid="ignore"):
         for some in _exponentiated(draws, ratios):
-            described.append(_described(some, interval))
+            described.append(described(some, interval))
             found.append(diagnose(some))
     every = Diagnostics(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
     return _framed(described, names, every, minutes, interval)
@@ -52,7 +52,7 @@ def _exponentiated(draws: Parameters, ratios: Flags) -> Iterator[Array]:
         yield values
 
 
-def _described(draws: Array, interval: Interval) -> Array:
+def described(draws: Array, interval: Interval) -> Array:
     """Mean, sd and interval of each parameter, a row each."""
     over, ddof = (0, 1), min(1, draws[..., 0].size - 1)
     ends = interval.ends(draws.reshape(-1, draws.shape[2]))

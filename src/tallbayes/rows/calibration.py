@@ -8,6 +8,7 @@ nearly all rows are alike, and those few with large predictions must not share a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -151,6 +152,18 @@ def by_predictor(
         low, high = seen.min() - wider, seen.max() + wider
     low, high = np.clip([low, high], -farthest, farthest)
     return rows.reduce(Sorted(predictor, float(low), float(high)), params)
+
+
+def described_outcomes(cells: Sums) -> dict[str, float]:
+    """Weight, mean and sd of the outcomes.
+
+    >>> described_outcomes(Sums(*np.array([[2.0, 2.0], [0.0, 1.0], [2.0, 6.0], [2.0, 18.0]])))
+    {'weight': 4.0, 'mean': 2.0, 'sd': 1.0}
+    """
+    weight = float(cells.weight.sum())
+    mean = float(cells.outcome.sum()) / weight
+    variance = float(cells.square.sum()) / weight - mean**2
+    return {"weight": weight, "mean": mean, "sd": math.sqrt(max(variance, 0.0))}
 
 
 @compiled()

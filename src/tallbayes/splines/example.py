@@ -41,6 +41,7 @@ def example_mars(seed: int = 0) -> MARSFit:
         draw[7:].reshape(4, WIDTH)[:size] = rng.choice(bases)[:size]
     facts = {"method": "two-stage reversible jump", "rows": 200, "distinct_rows": 200, "rows_per_draw": 200.0}
     stats = example(seed, chains=1, draws=1).stats | facts
+    del stats["columns"], stats["default_priors"]  # which splines have not
     known = {"total_log_likelihood": rng.normal(-100, 2, (2, 40))}
     run: Any = SimpleNamespace(theta=theta, sample_stats=known, stats=stats, seed=seed)
     return MARSFit.of(spline_result(model, run))

@@ -315,6 +315,11 @@ class MARSFit(Fit):
 
         return spline_sections(self)
 
+    def _explained(self) -> dict[str, str]:
+        from tallbayes.splines.report import points_in_words
+
+        return points_in_words(self)
+
     def _advice(self) -> list[str]:
         return [
             "Chains of splines take long to meet: draw more. Predictions agree well before the splines do; compare "

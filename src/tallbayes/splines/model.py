@@ -30,6 +30,7 @@ from tallbayes.families import check as check_outcomes
 from tallbayes.models.limits import check_columns
 from tallbayes.models.model import Result, Sampled, Variables
 from tallbayes.models.prepared import Wanted, prepare
+from tallbayes.models.priors import rounded
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.looking import Look
 from tallbayes.rows.memory import MemoryRows
@@ -148,7 +149,7 @@ class MARS:
         self._check_reference(rng)
         self.reference_sheet = Sheet.of_rows(values, some.y, np.ones(chosen.size))
         counts = np.arange(self.most + 1)
-        self.log_k = np.zeros(self.most + 1)
+        self.log_k, self.expected_bases = np.zeros(self.most + 1), expected_bases
         if expected_bases is not None:
             self.log_k = counts * math.log(expected_bases) - np.array([math.lgamma(k + 1) for k in counts])
         self.points = values[:, np.linspace(0, chosen.size - 1, min(watched, chosen.size)).astype(int)]
@@ -161,6 +162,7 @@ class MARS:
         self.formula: Formula | None = None
         self.left_out: Sequence[str] = ()
         self.outcome_said = ""  # what counts as 1, if that had to be said
+        self.called = "arrays in memory"  # the data
         self.family = Bernoulli()
         if isinstance(formula, MemoryRows | DiskRows):
             self.named = names is not None
@@ -179,7 +181,7 @@ class MARS:
                 raise ValueError("a formula has names of its own; leave names out")
             wanted = Wanted(self.family, {}, {}, (), read.outcome, read.missing, read.texts, merge=False)
             prepared = prepare(parsed, data, wanted, Room.of(read.memory, None))
-            self.formula, self.left_out = prepared.formula, prepared.left_out
+            self.formula, self.left_out, self.called = prepared.formula, prepared.left_out, prepared.called
             every = self.formula.coefficients
             self.outcome_said = said(parsed.outcome, self.formula.event, prepared.ones, prepared.observations)
             self.named, self.names = True, tuple(name for name in every if name != "Intercept")
@@ -235,6 +237,18 @@ class MARS:
 
         with run.phases("effects"):
             return spline_result(self, run)
+
+    def described_prior(self) -> str:
+        """The prior in words."""
+        count = f"uniform from 0 to {self.most:,}"
+        if self.expected_bases is not None:
+            count = f"Poisson({rounded(self.expected_bases)}), cut at {self.most:,}"
+        shape, rate = map(rounded, self.precision)
+        return (
+            f"The number of bases is {count}, and each basis as likely as any other of its kind. Coefficients of bases "
+            f"are Normal(0, variance 1 / lambda), where lambda is Gamma({shape}, {rate}), and the intercept is "
+            f"Normal(0, {INTERCEPT_SD:g})."
+        )
 
     def _log_odds(self, theta: Array) -> Array:
         return splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)

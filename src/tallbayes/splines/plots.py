@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallbayes.data.options import check_kind, check_texts, check_whole
+from tallbayes.data.options import check_flag, check_kind, check_texts, check_whole
 from tallbayes.results.figure import (
     COLOURS,
     LINES,
     MARKERS,
+    PHONE,
     clean,
     finish,
     legend,
     make_figure,
     make_panel,
     make_panels,
+    name_above,
     name_lines,
     rule,
+    too_long,
     wrapped,
     write_right,
 )
@@ -41,7 +44,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MANY = 40  # variables; how much the others matter is not drawn
-DARK, LIGHT = "#333332", "#fffffe"  # on a map; greys proper would follow the page, which may be dark
+DARK, LIGHT = "#000001", "#fffffe"  # on a map; greys proper would follow the page, which may be dark
+BRIGHT = 0.179  # the luminance of a colour from which on black stands out from it more than white does
 PANELS = 12  # variables whose effects are drawn unless they are named
 
 
@@ -49,7 +53,7 @@ def importance(fit: MARSFit, narrow: bool = False) -> Figure:
     """Draw how much each variable matters, and the share of draws that include it.
 
     The effect of a variable is the standard deviation of what changes in the log-odds with that variable alone. A
-    narrow figure is for phones; long names have several lines there.
+    narrow figure is for phones; long names stand above their lines there.
 
     >>> from tallbayes.splines.example import example_mars
     >>> figure = importance(example_mars())
@@ -59,15 +63,16 @@ def importance(fit: MARSFit, narrow: bool = False) -> Figure:
     _check(fit)
     table = fit.importance()
     left_out, table = _left_out(len(table) - MANY), table.iloc[:MANY]
-    names, y = [_in_lines(str(name)) if narrow else str(name) for name in table.index], np.arange(len(table))
+    check_flag("narrow", narrow)
+    names, y = [str(name) for name in table.index], np.arange(len(table))
     mean, low, high = (table[name].to_numpy() for name in ("effect", "eti94_lb", "eti94_ub"))
-    lines = max(name.count("\n") + 1 for name in names)
-    width = 4.4 if narrow else 5.4 + 0.08 * max(map(len, names))
-    figure, panel = make_panel(width, 1.3 + (0.1 + 0.15 * lines) * len(names))
+    above = narrow and too_long(names)
+    width = PHONE if narrow else 5.4 + 0.08 * max(map(len, names))
+    figure, panel = make_panel(width, 1.3 + (0.4 if above else 0.25) * len(names))
     rule(panel)
     panel.plot(mean, y, "o", color=COLOURS[0], markersize=5, clip_on=False, label="posterior mean")
     panel.hlines(y, low, high, colors=COLOURS[0], linewidth=1.6, capstyle="round", label="94% interval")
-    name_lines(panel, names)
+    (name_above if above else name_lines)(panel, names)
     panel.set(xlim=(0, 1.05 * high.max() or 1.0), ylim=(len(names) - 0.3, -1.0))
     write_right(panel, [*y, -1], [*(f"{share:.0%}" for share in table["included"]), "included"])
     panel.set_xlabel("\n".join(["sd of what the variable changes in the log-odds", *left_out]), fontsize=9)
@@ -77,13 +82,18 @@ def importance(fit: MARSFit, narrow: bool = False) -> Figure:
 
 
 def effects(
-    fit: MARSFit, variables: Sequence[str] | None = None, columns: int = 4, *, scale: str = "probability"
+    fit: MARSFit,
+    variables: Sequence[str] | None = None,
+    columns: int = 4,
+    *,
+    scale: str = "probability",
+    narrow: bool = False,
 ) -> Figure:
     """Draw the probability as a function of each variable, averaged over the others.
 
     With `scale="log-odds"` it is the log-odds. The variables are those named, or the twelve that matter most. The thin
     line is the base rate, the share of all rows whose outcome is 1. The ticks at the bottom are percentiles of the
-    data.
+    data. A `narrow` figure is for phones, with two columns.
 
     >>> from tallbayes.splines.example import example_mars
     >>> [panel.get_title() for panel in effects(example_mars(), ["age", "urban"]).axes]
@@ -95,7 +105,7 @@ def effects(
     names = ranked[:PANELS] if variables is None else list(variables)
     found = [fit.effect(name, scale=scale) for name in names]
     base = _base_rate(fit) if scale == "probability" else None
-    figure, panels = make_panels(names, width=2.7, height=2.1, most_columns=columns)
+    figure, panels = make_panels(names, 2.7, 2.1, 2 if narrow else columns, narrow)
     for panel, name, each in zip(panels, names, found, strict=True):
         if panel is not panels[0]:
             panel.sharey(panels[0])
@@ -114,18 +124,18 @@ def effects(
     # Those with lines first: in the legend the interval of a point would look like a line.
     panels.sort(key=lambda panel: len(panel.get_legend_handles_labels()[0]), reverse=True)
     finish(figure, panels, "\n".join(_left_out(len(ranked) - PANELS if variables is None else 0)))
-    if columns <= 2 and figure.legends:  # there is no room for one line
-        _move(figure, figure.legends[0], "outside upper center", 2)
     return figure
 
 
-def interaction(fit: MARSFit, first: str, second: str, columns: int = 2, *, scale: str = "probability") -> Figure:
+def interaction(
+    fit: MARSFit, first: str, second: str, columns: int = 2, *, scale: str = "probability", narrow: bool = False
+) -> Figure:
     """Draw the probability as a function of two variables, averaged over the others.
 
     On the left is a map of its mean, on the right the effect of the first variable at three values of the second, which
     triangles mark in the map: its quantiles or, if it takes few values, some of these. In a single one of `columns`,
-    the map stands above it. Probabilities are there for the few pairs that stand together in most bases; with
-    `scale="log-odds"`, all pairs can be drawn.
+    the map stands above it, as in a `narrow` figure for phones. Probabilities are there for the few pairs that stand
+    together in most bases; with `scale="log-odds"`, all pairs can be drawn.
 
     >>> from tallbayes.splines.example import example_mars
     >>> figure = interaction(example_mars(), "age", "urban")
@@ -142,7 +152,9 @@ def interaction(fit: MARSFit, first: str, second: str, columns: int = 2, *, scal
         found = found[["mean"]].interp({name: _even(found[name].values) for name in (first, second)})
     else:
         at_cuts = fit.effect(first, second, grids=(x, list(cuts.values())))
-    figure = make_figure(9.6, 3.5) if columns > 1 else make_figure(4.6, 6.8)
+    check_flag("narrow", narrow)
+    columns = 1 if narrow else columns
+    figure = make_figure(9.6, 3.5) if columns > 1 else make_figure(PHONE if narrow else 4.6, 6.8)
     left, right = figure.subplots(*((1, 2) if columns > 1 else (2, 1)))
     clean(left, f"{scale}: posterior mean")
     clean(right, "posterior mean and 94% interval")
@@ -197,15 +209,20 @@ def _draw_map(figure: Figure, panel: Axes, found: xr.Dataset) -> None:
     low, high = float(mean.min()), float(mean.max())
     levels = [float(level) for level in bar.get_ticks() if low < level < high]
     if smooth and levels:
-        light = low + 0.6 * (high - low)  # from here on the colours are so light that lines must be dark
-        colours = [DARK if level > light else LIGHT for level in levels]
+        colours = [DARK if _luminance(picture.to_rgba(np.array(level))) > BRIGHT else LIGHT for level in levels]
         lines = panel.contour(x, y, mean, levels, colors=colours, linewidths=0.7, linestyles="-")
-        panel.clabel(lines, fontsize=7)
+        panel.clabel(lines, fontsize=8)
     for axis, values, separate in ((panel.xaxis, x, panel.axvline), (panel.yaxis, y, panel.axhline)):
         if values.size <= FEW:
             _name_values(axis, values)
             for i in range(1, values.size):
                 separate(i - 0.5, color="white", linewidth=1.5)
+
+
+def _luminance(colour: Array) -> float:
+    """How bright a colour looks, from 0 for black to 1 for white, as rules for contrast have it."""
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3])
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
 
 
 def _even(values: Array) -> Array:
@@ -250,12 +267,6 @@ def _move(figure: Figure, shown: Legend, place: Any, columns: int) -> None:
     style: dict[str, Any] = {"frameon": False, "fontsize": 9, "title_fontsize": 9}
     moved = figure.legend(marks, labels, loc=place, ncols=columns, title=title, **style)
     moved.get_title().set_parse_math(False)
-
-
-def _in_lines(name: str) -> str:
-    """A long name in short lines, broken where it has parts."""
-    parts = [name] if len(name) <= 24 else name.replace(":", ":\n").replace("[", "\n[").splitlines()
-    return "\n".join(wrapped(part, 24) for part in parts)
 
 
 def _left_out(count: int) -> list[str]:

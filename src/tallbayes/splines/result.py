@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tallbayes.models.model import Result, Sampled
 from tallbayes.results.predict import evenly_spaced
 from tallbayes.rows.arrays import Arrays
-from tallbayes.rows.calibration import by_predictor, calibrate
+from tallbayes.rows.calibration import by_predictor, calibrate, described_outcomes
 from tallbayes.splines.basis import Splines, mean_spline
 from tallbayes.splines.effects import SUBSETS, subset_means, total_effects
 from tallbayes.splines.fit import MARSFit
@@ -76,13 +76,15 @@ def spline_result(model: MARS, run: Sampled) -> Result:
         "effects": (("kept", "variable"), effects),
         **stored_effects(every, model.reference.x, quantiles.T, effects.mean(0)),
     }
+    cells = by_predictor(model.rows, None, _Mean(averaged), model.look)
     others = {
         "formula": model.formula,
         "splines": (drawn, {"chain": np.arange(chains), "draw": np.arange(draws)}),
         "table": (table, {"variable": list(model.names), "part": list(PARTS), "summary": list(EFFECT)}),
-        "calibration": calibrate(by_predictor(model.rows, None, _Mean(averaged), model.look), model.family),
+        "calibration": calibrate(cells, model.family),
     }
     stats = run.stats | {"named": model.named, "outcome": model.outcome_said}
+    stats |= {"data": model.called, "prior": model.described_prior(), "outcomes": described_outcomes(cells)}
     stats["told"] = [*([model.outcome_said] if model.outcome_said else []), *model.left_out]
     variables, coordinates = model.variables(theta)
     meaning = {name: {"description": said.format(rows=model.points.shape[1])} for name, said in MEANING.items()}
