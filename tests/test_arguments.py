@@ -300,6 +300,18 @@ WRONG = [  # the call and what its message says
     (lambda: tb.plots.trace(FIT, names=[3]), "^names must be a list of parameters' names"),
     (lambda: tb.plots.trace(FIT, columns=0), f"^columns {WHOLE}"),
     (lambda: tb.plots.caterpillar(GROUPS, most="all"), f"^most {WHOLE}"),
+    (lambda: tb.plots.forest(FIT, per="year"), "^per 'year' is not known; choose one of sd, unit"),
+    (lambda: tb.plots.forest(FIT, per=3), "^per 3 is not known; choose one of sd, unit"),
+    *[
+        (lambda draw=draw: draw(FIT, narrow="yes"), "^narrow must be True or False, not 'yes'")
+        for draw in (tb.plots.forest, tb.plots.trace, tb.plots.calibration, tb.plots.speed, tb.plots.seconds)
+    ],
+    (lambda: tb.plots.caterpillar(GROUPS, narrow=1), "^narrow must be True or False, not 1"),
+    *[
+        (lambda draw=draw: draw(MARS, narrow=1), "^narrow must be True or False, not 1")
+        for draw in (tb.plots.importance, tb.plots.effects)
+    ],
+    (lambda: tb.plots.interaction(MARS, "age", "urban", narrow=1), "^narrow must be True or False, not 1"),
     (lambda: tb.plots.redpm("1", a=FIT, b=FIT), "^thins must be a list of whole numbers"),
     (lambda: tb.plots.redpm([True], a=FIT, b=FIT), f"^thin {WHOLE}"),
     (lambda: tb.plots.effects(FIT), "^fit must be the fit of a spline"),

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 import tallbayes as tb
 from tallbayes.results.example import example
@@ -181,6 +181,10 @@ def test_the_contours_of_a_map_are_where_its_colour_bar_has_numbers(scale):
     (contours,) = left.collections
     assert set(contours.levels) == {tick for tick in bar.get_yticks() if mean.min() < tick < mean.max()}
     assert len(contours.labelTexts) > 0
+    for text in contours.labelTexts:  # which can be read on the map
+        here = spline_plots._luminance(left.images[0].to_rgba(np.array(float(text.get_text().replace("−", "-")))))
+        ink = spline_plots._luminance(np.array(to_rgb(text.get_color())))
+        assert (max(here, ink) + 0.05) / (min(here, ink) + 0.05) > 4.5
 
 
 def test_an_interaction_with_a_second_variable_of_few_values_is_drawn_at_these():
@@ -246,8 +250,10 @@ def test_nothing_is_clipped_or_overlaps(names, pairs):
         tb.plots.importance(fit, narrow=True),
         tb.plots.effects(fit),
         tb.plots.effects(fit, columns=2),
+        tb.plots.effects(fit, narrow=True),
         *(tb.plots.interaction(fit, names[first], names[second]) for first, second in pairs),
         *(tb.plots.interaction(fit, names[first], names[second], 1) for first, second in pairs),
+        *(tb.plots.interaction(fit, names[first], names[second], narrow=True) for first, second in pairs[:1]),
         *(tb.plots.interaction(fit, names[first], names[second], scale="log-odds") for first, second in pairs[:1]),
     ):
         renderer = rendered(figure).canvas.get_renderer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,8 @@ def check_state(state: dict[str, Any]) -> None:
     for name in ("doubts", "pulled", "warnings", "told", "default_priors"):
         if not all(isinstance(one, str) for one in stats.get(name, [])):
             raise ValueError(f"{name!r} of stats are no sentences")
+    if "fitted" in stats:
+        datetime.fromisoformat(stats["fitted"])
     if "outcomes" in stats:
         _require(stats["outcomes"], OUTCOMES, "outcomes")
     if not all(isinstance(one, str) for pair in (state["prior"] or {}).items() for one in pair):
