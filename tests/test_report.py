@@ -320,6 +320,13 @@ def test_on_paper(browser, pages, name):
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
         assert overflow(page) <= 0
+        assert page.locator("th button:visible").count() == 0  # of which pages but the first would have none
+        heads = (
+            page.locator("table")
+            .last.locator("thead th")
+            .evaluate_all("""all => all.map(one => getComputedStyle(one, "::before").content)""")
+        )
+        assert '"R-hat"' in heads
         for kind in ("table", "figure svg:visible"):
             for i in range(page.locator(kind).count()):
                 box = page.locator(kind).nth(i).bounding_box()

@@ -37,7 +37,9 @@ def group_example(
         found._replace(
             kind=HierarchicalFit.kind,
             posterior=(variables | drawn, coordinates | {"bank": names}),
-            stats=found.stats | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said},
+            stats=found.stats
+            | {"rows": int(rows.sum()), "distinct_rows": int(rows.sum()), "groups": said}
+            | {"default_priors": [*found.stats["default_priors"], "1|bank_sigma"]},
             others={
                 "prior": found.others["prior"] | {"1|bank_sigma": "HalfCauchy(scale=2.5)"},
                 "formula": Formula.learn("y ~ fico + (1 | bank)", data)[0],

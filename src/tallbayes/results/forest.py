@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SHARES = (0.03, 0.25, 0.75, 0.97)
-FAR, NEAR = 20.0, 5.0  # times what half of the intervals reach: too far in any case, and too far for wide ones
-WIDE = 20.0  # times as wide as half of the intervals
+FAR, NEAR = 20.0, 8.0  # times what half of the intervals reach: too far in any case, and too far for wide ones
+WIDE = 10.0  # times as wide as half of the intervals
 
 
 def forest(fit: Fit, names: Sequence[str] | None = None, per: str | None = None, narrow: bool = False) -> Figure:
@@ -91,8 +91,8 @@ class Frame(NamedTuple):
 def framed(mean: Array, ends: Array, zero: bool) -> Frame:
     """A frame for intervals from quantiles `ends` (4, lines), with zero in it or not.
 
-    Half of the intervals say what is usual. Another one is clipped if it reaches 20 times as far or, if it is 20 times
-    as wide, too, 5 times as far.
+    Half of the intervals say what is usual. Another one is clipped if it reaches 20 times as far, or 8 times as far and
+    is ten times as wide.
 
     >>> ends = np.array([[0.1, -900.0, -0.2], [0.2, -1.0, -0.1], [0.3, 1.0, 0.1], [0.4, 900.0, 0.2]])
     >>> framed(ends.mean(0), ends, zero=True).clipped

@@ -182,7 +182,7 @@ def _table(heads: str, index: Iterable[object], lines: Iterable[list[str]]) -> s
 
 def _head(name: object, text: bool) -> str:
     kind = ' class="text"' if text else ""
-    return f'<th scope="col"{kind}><button>{escape(str(name))}</button></th>'
+    return f'<th scope="col"{kind} data-name="{escape(str(name))}"><button>{escape(str(name))}</button></th>'
 
 
 def _cell(value: object, how: str | None) -> str:

@@ -280,4 +280,4 @@ def in_words(table: pd.DataFrame, columns: Mapping[str, str] = COLUMNS) -> pd.Da
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds / 60:,.1f} min" if seconds >= 120 else f"{seconds:,.1f} s"
+    return f"{seconds / 60:,.1f}\N{NO-BREAK SPACE}min" if seconds >= 120 else f"{seconds:,.1f}\N{NO-BREAK SPACE}s"
