@@ -9,7 +9,7 @@ import pytest
 
 import tallbayes as tb
 from tallbayes.data.formula import Formula
-from tallbayes.data.origin import called
+from tallbayes.data.source_names import called
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results import facts
 from tallbayes.results.example import example

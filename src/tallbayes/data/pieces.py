@@ -39,7 +39,7 @@ class Source(NamedTuple):
     identity: Callable[[], list[list[Any]] | None] = lambda: None
     elsewhere: Any = None
     others: Sequence[str] = ()  # columns that some files have and the first has not
-    called: str = ""  # what to call the data on a page (`origin.py`)
+    called: str = ""  # what to call the data on a page (`source_names.py`)
 
 
 class Batch(NamedTuple):

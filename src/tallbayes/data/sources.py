@@ -18,10 +18,10 @@ from tallbayes.data.arrow_datasets import open_dataset
 from tallbayes.data.files import open_path
 from tallbayes.data.names import require_distinct
 from tallbayes.data.options import check_text, shown
-from tallbayes.data.origin import called
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source, sliced
 from tallbayes.data.queries import open_lazy_frame, open_relation
+from tallbayes.data.source_names import called
 from tallbayes.data.texts import USUAL, Texts
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tallbayes.data.options import shown
-from tallbayes.data.origin import called
+from tallbayes.data.source_names import called
 from tallbayes.data.sources import opened
 from tallbayes.data.texts import USUAL, Texts
 from tallbayes.engines.dask_frames import InDask, is_dask_frame

@@ -18,13 +18,13 @@ from tallbayes.data import pieces
 from tallbayes.data.formula import Formula
 from tallbayes.data.frames import names_and_dates
 from tallbayes.data.learning import Learning
-from tallbayes.data.origin import called
 from tallbayes.data.parsed import Parsed
 from tallbayes.data.paths import STANDARD_INPUT
 from tallbayes.data.pieces import Piece, Source
 from tallbayes.data.progress import passing
 from tallbayes.data.questions import Answer, Question
 from tallbayes.data.scan import as_arrow
+from tallbayes.data.source_names import called
 from tallbayes.data.sources import open_source
 from tallbayes.data.stretches import Surveyed, stretch, surveyed
 from tallbayes.data.texts import USUAL, Texts
