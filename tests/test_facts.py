@@ -10,10 +10,8 @@ import pytest
 import tallbayes as tb
 from tallbayes.data.formula import Formula
 from tallbayes.data.source_names import called
-from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results import facts
 from tallbayes.results.example import example
-from tallbayes.results.ratios import ratio_of, ratios
 
 FEW = {"draws": 50, "seed": 1, "progress": False}
 
@@ -120,27 +118,6 @@ def test_priors_in_words():
     assert "changes the outcome by Normal(0, 5 sd of the outcome)." in " ".join(facts.priors(fit))
     fit = tb.fit("y ~ x", frame, prior={"x": tb.Normal(3, 0.01)}, **FEW)
     assert "No prior moves" not in " ".join(facts.priors(fit))
-
-
-def test_ratios_are_those_of_draws():
-    rng = np.random.default_rng(0)
-    draws = rng.normal([0.1, -2.0, 900.0], [0.5, 0.1, 300.0], (2, 4_000, 3))
-    found = ratios(SideBySide(draws[..., :1], draws[..., 1:]))
-    with np.errstate(over="ignore"):
-        ratio = np.exp(draws)
-        low, high = np.exp(np.quantile(draws, [0.03, 0.97], axis=(0, 1)))
-    np.testing.assert_allclose(found.mean, ratio.mean((0, 1)))
-    np.testing.assert_allclose(found.low, low)
-    np.testing.assert_allclose(found.high, high)
-    assert found.high[2] == np.inf
-    for family, name in [
-        (tb.Poisson(), "rate ratio"),
-        (tb.Gamma(2.0), "ratio of means"),
-        (tb.Bernoulli("cloglog"), None),
-    ]:
-        assert ratio_of(family) == name
-    assert ratio_of(tb.Binomial("n")) == "odds ratio"
-    assert ratio_of(tb.Binomial("n", link="probit")) is None
 
 
 def test_a_changed_story_is_damage(tmp_path):

@@ -68,7 +68,7 @@ def _as_ratios(fit: Fit, names: list[str]) -> Columns:
     if not name or fit.called != "coefficient":
         return {}
     with np.errstate(over="ignore", invalid="ignore"):  # where outcomes are separated, ratios may be infinite
-        mean, _, low, high = described(np.exp(fit._values("beta", "coefficient")), Interval())
+        mean, _, low, high = described(np.exp(np.ascontiguousarray(fit._values("beta", "coefficient"))), Interval())
     of = dict(zip(fit.coefficients, zip(mean.tolist(), low.tolist(), high.tolist(), strict=True), strict=True))
     rows = [of.get(one) for one in names]
     return {

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallbayes.data.options import check_choice, refuse
-from tallbayes.results.plots import calibration, density, forest, trace
+from tallbayes.results.forest import forest
+from tallbayes.results.plots import calibration, density, trace
 from tallbayes.results.speed_plots import seconds, speed
 
 if TYPE_CHECKING:

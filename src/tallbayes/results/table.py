@@ -35,13 +35,13 @@ def exponentiated(
     >>> exponentiated(draws, ["a", "b"], np.array([True, False]), 1.0, Interval())["mean"].round(2).to_dict()
     {'a': 4.5, 'b': 1.33}
     """
-    described, found = [], []
+    parts, found = list[Array](), []
     with np.errstate(over="ignore", invalid="ignore"):
         for some in _exponentiated(draws, ratios):
-            described.append(described(some, interval))
+            parts.append(described(some, interval))
             found.append(diagnose(some))
     every = Diagnostics(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-    return _framed(described, names, every, minutes, interval)
+    return _framed(parts, names, every, minutes, interval)
 
 
 def _exponentiated(draws: Parameters, ratios: Flags) -> Iterator[Array]:
