@@ -28,6 +28,8 @@ from tallbayes.own.fit import ModelFit
 from tallbayes.own.model import Model
 from tallbayes.own.priors import LogNormal, Uniform
 from tallbayes.results.compare import compare, compare_parameters
+from tallbayes.results.compare_models import compare_models
+from tallbayes.results.elpd import Elpd
 from tallbayes.results.file import load
 from tallbayes.results.fit import Fit
 from tallbayes.results.sample import sample
@@ -55,6 +57,7 @@ __all__ = [
     "CheckpointError",
     "Consensus",
     "DamagedError",
+    "Elpd",
     "Fit",
     "Gamma",
     "Gaussian",
@@ -89,6 +92,7 @@ __all__ = [
     "TwoStage",
     "Uniform",
     "compare",
+    "compare_models",
     "compare_parameters",
     "datasets",
     "family",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -25,16 +27,16 @@ from tallbayes.groups.scale import ScalePrior, given_scale_prior
 from tallbayes.models.collinear import CHOICES as COLLINEAR
 from tallbayes.models.design import FORMULA, parse_for
 from tallbayes.models.glm import GLM
+from tallbayes.models.model import Model
 from tallbayes.models.priors import GivenPrior, without_texts
 from tallbayes.results.fit import Fit
-from tallbayes.results.more import DOORS, Origin
+from tallbayes.results.more import DOORS, Door, Origin
 from tallbayes.results.sample import answer, folder_of
 from tallbayes.results.update import FRONT
 from tallbayes.rows.room import Room, in_bytes
 from tallbayes.sampling.checkpoint import past_of, read, recalled
 from tallbayes.sampling.journal import Standing
 from tallbayes.sampling.methods import Method, named
-from tallbayes.sampling.past import Past
 from tallbayes.sampling.request import Request
 
 PINNED = ("seed", "memory", "progress")  # arguments that a run has, whoever has chosen them
@@ -173,12 +175,10 @@ def _fitted(given: dict[str, Any], checkpoint: str | None, standing: Standing | 
     with past_of(checkpoint, asked, standing) as past:
         request = Request.of(given, past)
         memory = past.pinned("memory", given["memory"], lambda: Room.of().memory)
-        result = _answered(given | {"memory": memory}, request, past)
+        with _modelled(given | {"memory": memory}) as model:
+            result = answer(model, given["method"], request, past)
     result.origin = Origin.of("fit", asked | {"memory": memory}, checkpoint)
     return result
-
-
-DOORS["fit"] = _fitted
 
 
 def resume(checkpoint: str | os.PathLike[str], *, progress: bool = True, **again: Any) -> Fit:
@@ -215,21 +215,24 @@ def lasting(path: Any) -> Any:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _answered(given: dict[str, Any], request: Request, past: Past) -> Fit:
-    """Read the data, make the model, and sample."""
+@contextmanager
+def _modelled(given: dict[str, Any], strata: Sequence[str] = ()) -> Iterator[Model]:
+    """The model that arguments are of, as long as its rows are at hand; `strata` are kept with these besides."""
     formula, data, family, prior, method = (given[one] for one in ("formula", "data", "family", "prior", "method"))
     weights, offset, group_prior, engine = (given[one] for one in ("weights", "offset", "group_prior", "engine"))
     how = {one: given[one] for one in ("outcome", "missing", "decimal", "na_values", "memory")}
-    options = how | {one: given[one] for one in ("weights", "offset", "collinear", "cache")}
-    phases, progress = Phases(), request.progress
+    options = how | {one: given[one] for one in ("weights", "offset", "collinear")}
+    options |= {"strata": (*method.columns, *strata), "cache": None if strata else given["cache"]}
+    phases, progress = Phases(), given["progress"]
     if (spline := spline_term.cut(formula)) is not None:
         from tallbayes.splines.model import MARS  # here, since few need them
 
         refused = {one: given[one] for one in ("prior", "group_prior", "weights", "offset", "cache", "engine")}
         _refuse_for_splines(families.resolve(family), refused, data)
         with showing(progress):
-            return answer(MARS(spline.text, data, **how, **spline.options), method, request, past)
-    options["strata"] = method.columns
+            splines = MARS(spline.text, data, **how, **spline.options)
+        yield splines
+        return
     with on_engine(engine, data, Texts.of(given["decimal"], given["na_values"])) as rows:
         with showing(progress):
             with phases("design"):
@@ -247,7 +250,7 @@ def _answered(given: dict[str, Any], request: Request, past: Past) -> Fit:
             else:
                 model = GLM(parsed, rows, family, prior, **options)
         model.seconds["design"] += phases.seconds["design"]
-        return answer(model, method, request, past)
+        yield model
 
 
 def _refuse_for_splines(family: Family, given: dict[str, Any], data: Any) -> None:
@@ -267,3 +270,6 @@ def _refuse_old(given: dict[str, Any]) -> None:
         if name not in OPTIONS:
             raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
         raise TypeError(f"{name} is an option of a method now: give fit method={OPTIONS[name].format(name + '=...')}")
+
+
+DOORS["fit"] = Door(_fitted, _modelled)

@@ -109,7 +109,7 @@ class Elsewhere:
         every = learning.seen()
         learned = learning.finish()
         firsts = np.cumsum([0, *(most_rows(wanted.family, kept) for _, kept in counts)])
-        common = job, every, wanted.family, dict(wanted.columns), Room(room.memory)
+        common = job, every, wanted.family, dict(wanted.columns), Room(room.memory), wanted.numbered
         with passing("building rows", learned.rows) as done:
             each = [(own, first) for own, first in zip(counts, firsts[:-1].tolist(), strict=True)]
             built = self.engine.remake("build", stretches, common, each)

@@ -177,6 +177,7 @@ def build(
     family: Family,
     given: Mapping[str, str],
     room: Room,
+    numbered: bool,
     own: tuple[int, int],
     first: int,
 ) -> Built:
@@ -188,7 +189,8 @@ def build(
     learning.then(seen)
     learned = learning.finish(own)
     looked = Looked(family, learned.formula.outcome)
-    store = _stored((part.heard() for part in pieces(learned, family, given, looked)), room)
+    found = pieces(learned, family, given, looked, first if numbered else None)
+    store = _stored((part.heard() for part in found), room)
     group, groups = learned.formula.group, len(learned.formula.group_levels)
     if store.rows and group is not None:
         store = replace(store, fields=replace(store.fields, group=group, groups=groups))

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from tallbayes.data.options import check_choice, check_text, refuse, shown
 from tallbayes.data.tally import row
@@ -145,6 +146,10 @@ class Poisson(Exposed):
     def variance(self, mean: Array) -> Array:
         """Variance of a count with this mean."""
         return mean
+
+    def constant(self, y: Array) -> Array:
+        """What the log-likelihood of outcomes y leaves out, since it does not depend on the linear predictor."""
+        return np.asarray(-gammaln(y + 1))
 
     def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""

@@ -68,7 +68,7 @@ def number(value: float) -> Node:
 Y, ETA = _node("y"), _node("eta")
 ZERO, ONE = number(0.0), number(1.0)
 COMPARISONS = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "==", ast.NotEq: "!="}
-_HOLDS = {
+HOLDS = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
@@ -370,7 +370,7 @@ def where(comparison: str, left: Node, right: Node, yes: Node, no: Node) -> Node
     """One of two nodes."""
     one, other = value_of(left), value_of(right)
     if one is not None and other is not None:
-        return yes if _HOLDS[comparison](one, other) else no
+        return yes if HOLDS[comparison](one, other) else no
     return yes if yes is no else _node("where", comparison, left, right, yes, no)
 
 
@@ -420,6 +420,14 @@ def without_constants(node: Node) -> Node:
     if node.kind != "sum":
         return node if has_eta(node) else ZERO
     return _sum(0.0, {term: coefficient for term, coefficient in node.parts[1:] if has_eta(term)})
+
+
+def without_eta(node: Node) -> Node:
+    """Those terms of a sum that have no eta, which `without_constants` leaves out."""
+    if node.kind != "sum":
+        return ZERO if has_eta(node) else node
+    first, *terms = node.parts
+    return _sum(first, {term: coefficient for term, coefficient in terms if not has_eta(term)})
 
 
 # Reading and writing

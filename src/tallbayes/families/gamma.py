@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from tallbayes.data.options import check_number
 from tallbayes.families.checks import Check, Positive
@@ -53,6 +54,11 @@ class Gamma(Usual):
     def variance(self, mean: Array) -> Array:
         """Variance of an outcome with this mean."""
         return mean**2 / self.shape
+
+    def constant(self, y: Array) -> Array:
+        """What the log-likelihood of outcomes y leaves out, since it does not depend on the linear predictor."""
+        shape = self.shape
+        return np.asarray(shape * np.log(shape) + (shape - 1) * np.log(y) - gammaln(shape))
 
     def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from tallbayes.data.options import check_number
 from tallbayes.families.checks import Check, Counts
@@ -56,6 +57,11 @@ class NegativeBinomial(Exposed):
     def variance(self, mean: Array) -> Array:
         """Variance of a count with this mean."""
         return mean + mean**2 / self.shape
+
+    def constant(self, y: Array) -> Array:
+        """What the log-likelihood of outcomes y leaves out, since it does not depend on the linear predictor."""
+        shape = self.shape
+        return np.asarray(gammaln(y + shape) - gammaln(shape) - gammaln(y + 1) + shape * np.log(shape))
 
     def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes."""

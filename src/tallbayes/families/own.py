@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tallbayes.data.options import check_choice, check_function, check_number, check_text
 from tallbayes.families.checks import Check, Counts, Numbers, Positive, ZerosAndOnes
 from tallbayes.families.expressed import LEAST_SQUARES, Expressed
-from tallbayes.families.expressions import ETA, Node, Y, derivative, has, read, scale
+from tallbayes.families.expressions import ETA, HOLDS, Node, Y, derivative, has, read, scale, without_eta
 from tallbayes.families.given import Function, Given
 from tallbayes.families.source import split
 from tallbayes.families.trial import try_family
@@ -83,6 +83,12 @@ class Own(Usual):
     def variance(self, mean: Array) -> None:
         """A mean does not tell."""
 
+    def constant(self, y: Array) -> Array:
+        """What the log-likelihood of outcomes y leaves out: the terms of the expression that have no eta."""
+        if self.expression is None:
+            return np.zeros(y.shape)
+        return evaluate(without_eta(read(self.expression, dict(self.constants))), np.zeros(y.shape), y)
+
     @property
     def title(self) -> str:
         """What to call it on pages."""
@@ -130,8 +136,8 @@ class Own(Usual):
             )
 
 
-def evaluate(node: Node, eta: Array) -> Array:
-    """An expression of eta at each eta."""
+def evaluate(node: Node, eta: Array, y: Array | None = None) -> Array:
+    """An expression at each eta, and at the outcomes y if it has these."""
     from scipy import special
 
     functions: dict[str, Any] = {
@@ -147,6 +153,10 @@ def evaluate(node: Node, eta: Array) -> Array:
             return parts[0]
         if kind == "eta":
             return eta
+        if kind == "y":
+            return y
+        if kind == "where":
+            return np.where(HOLDS[parts[0]](at(parts[1]), at(parts[2])), at(parts[3]), at(parts[4]))
         if kind == "sum":
             return parts[0] + sum(coefficient * at(term) for term, coefficient in parts[1:])
         if kind == "product":

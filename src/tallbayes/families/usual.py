@@ -40,6 +40,10 @@ class Usual:
         """The log-likelihood whose derivatives at zero tell about columns; it must be concave."""
         return self.tag
 
+    def constant(self, y: Array) -> Array:
+        """What the log-likelihood of outcomes y leaves out, since it does not depend on the linear predictor."""
+        return np.zeros(y.shape)
+
     @property
     def untried(self) -> bool:
         """Whether its functions have to be tried on the data; those that we wrote were tried by tests."""

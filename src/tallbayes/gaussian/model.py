@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,6 +19,7 @@ from tallbayes.models.cautions import warn_of_pull
 from tallbayes.models.collinear import refuse_collinear
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.per_row import Regression
 from tallbayes.models.priors import GivenPrior, rounded
 from tallbayes.rows.calibration import by_predictor
 from tallbayes.sampling.seeds import Seed
@@ -159,6 +160,10 @@ class GaussianModel(GLM):
         """Posterior variables and their coordinates, from draws (chain, draw, parameter)."""
         found, coordinates = super().variables(theta[..., :-1])
         return found | {"sd": (("chain", "draw"), theta[..., -1])}, coordinates
+
+    def per_row(self, drawn: Mapping[str, Array]) -> Regression:
+        """See `GLM.per_row`."""
+        return replace(super().per_row(drawn), sd=drawn["sd"])
 
     def result(self, run: Sampled) -> Result:
         """The draws by name, predictions held against outcomes, and what is needed to predict."""

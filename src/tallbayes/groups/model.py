@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from tallbayes.families.steady import exp
 from tallbayes.groups.scale import HalfCauchy, Power, ScalePrior, check_scale, given_scale_prior
 from tallbayes.models.glm import GLM
 from tallbayes.models.model import Result, Sampled, Variables
+from tallbayes.models.per_row import Regression
 from tallbayes.models.priors import GivenPrior
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.rows.protocol import RowsAtHand
@@ -193,6 +195,10 @@ class Hierarchical(GLM):
         """What convergence is judged by, from draws (chain, draw, parameter): coefficients, tau, effects."""
         p = len(self.coefficients)
         return SideBySide(theta[..., :p], exp(theta[..., -1:]), theta[..., p:-1])
+
+    def per_row(self, drawn: Mapping[str, Array]) -> Regression:
+        """See `GLM.per_row`: rows are left out one at a time, and their groups stay."""
+        return replace(super().per_row(drawn), effects=drawn[f"1|{self.group}"])
 
     def result(self, run: Sampled) -> Result:
         """That of a regression, and what is known of the groups."""

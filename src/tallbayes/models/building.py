@@ -16,6 +16,7 @@ from tallbayes.families.checks import SIZES
 from tallbayes.families.exposure import Exposed
 from tallbayes.models.limits import OFFSETS
 from tallbayes.rows.building import builder
+from tallbayes.rows.chosen import NUMBER
 from tallbayes.rows.duplicates import Columns
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import ROOM, Room
@@ -95,17 +96,19 @@ def build(
     room: Room = ROOM,
     file: IO[bytes] | None = None,
     merge: bool = True,
+    numbered: bool = False,
 ) -> tuple[RowsAtHand, int]:
     """The rows of a formula that has been learned, in one pass over the data; and how many outcomes are not zero.
 
     `given` are weights, offset, trials and exposure, where there are any: a column's name or an array. Rows go to the
-    `file`, if there is one. `merge` says whether duplicates may become rows with weights.
+    `file`, if there is one. `merge` says whether duplicates may become rows with weights; rows that are `numbered` have
+    no duplicates.
     """
     formula, looked = learned.formula, Looked(family, learned.formula.outcome)
     most = most_rows(family, learned.rows)
     building = builder(len(formula.coefficients), most, formula.group, len(formula.group_levels), room, file, merge)
     try:
-        for columns in pieces(learned, family, given, looked):
+        for columns in pieces(learned, family, given, looked, 0 if numbered else None):
             building.add(columns)
         looked.finish(learned.rows)
         return building.finish(), looked.ones
@@ -119,8 +122,13 @@ def most_rows(family: Family, rows: int) -> int:
     return 2 * rows if isinstance(family, Binomial) else rows
 
 
-def pieces(learned: Learned, family: Family, given: Mapping[str, Any], looked: Looked) -> Iterator[Columns]:
-    """The rows piece by piece, as a model of this family has them; they are `looked` at on the way."""
+def pieces(
+    learned: Learned, family: Family, given: Mapping[str, Any], looked: Looked, first: int | None = None
+) -> Iterator[Columns]:
+    """The rows piece by piece, as a model of this family has them; they are `looked` at on the way.
+
+    If the number of the `first` one is given, they keep their numbers.
+    """
     for part, x, y, added, trials, codes in learned.designs(looked.finite):
         weights, offset, others, exposure = (_numbers(part, given.get(what)) for what in WHAT)
         with np.errstate(over="ignore"):  # what is too large is refused
@@ -131,7 +139,11 @@ def pieces(learned: Learned, family: Family, given: Mapping[str, Any], looked: L
                 offset = added + (0.0 if offset is None else offset)
         columns, tried = Columns(x, y, weights, offset, codes), others if trials is None else trials
         looked.add(columns, part.where, tried)
-        yield columns if tried is None else _split(columns, tried)
+        columns = columns if tried is None else _split(columns, tried)
+        if first is not None:
+            numbers = np.arange(first, first + columns.y.size)
+            columns, first = columns._replace(strata={**columns.strata, NUMBER: numbers}), first + columns.y.size
+        yield columns
 
 
 def _numbers(part: Part, given: Any) -> Array | None:

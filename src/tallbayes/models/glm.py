@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ from tallbayes.models.first import First, first_pass
 from tallbayes.models.likelihood import FamilyLikelihood, Follower
 from tallbayes.models.limits import check_columns, check_means, check_weights
 from tallbayes.models.model import AnyMode, Result, Sampled, Variables
+from tallbayes.models.per_row import Regression
 from tallbayes.models.prepared import Wanted, prepare
 from tallbayes.models.priors import AnyPrior, GivenPrior, Prior, without_texts
 from tallbayes.models.side_by_side import Parameters
@@ -318,6 +319,10 @@ class GLM:
             farthest = np.inf if self.family.location else FARTHEST
             cells = by_predictor(self.rows, run.theta.mean((0, 1)), look=self.first.look, farthest=farthest)
             return self._result("regression", run, cells)
+
+    def per_row(self, drawn: Mapping[str, Array]) -> Regression:
+        """The log-likelihood of single rows, by draws (draw, ...) of each posterior variable."""
+        return Regression(self.family, drawn["beta"])
 
     def _result(self, kind: str, run: Sampled, cells: Sums) -> Result:
         """What a fit of some kind is made of; `cells` are predictions and outcomes of the rows."""

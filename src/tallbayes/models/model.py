@@ -6,6 +6,7 @@ made for it is up to the set-up that it names (`sampling/setup.py`). Nobody asks
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from tallbayes.data.timing import Phases
 from tallbayes.models.likelihood import Follower, Likelihood
+from tallbayes.models.per_row import PerRow
 from tallbayes.models.side_by_side import Parameters
 from tallbayes.rows.protocol import Measure
 
@@ -110,6 +112,9 @@ class Model(Protocol):
 
     def result(self, run: Sampled) -> Result:
         """What the run has found."""
+
+    def per_row(self, drawn: Mapping[str, Any]) -> PerRow:
+        """The log-likelihood of single rows, by draws (draw, ...) of each posterior variable."""
 
 
 class Posterior(Model, Protocol):

@@ -23,6 +23,7 @@ from tallbayes.models.building import build
 from tallbayes.models.first import First, first_pass
 from tallbayes.rows import cache as caches
 from tallbayes.rows.building import fits
+from tallbayes.rows.chosen import NUMBER
 from tallbayes.rows.disk import DiskRows
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
@@ -55,10 +56,16 @@ class Wanted(NamedTuple):
     merge: bool = True  # whether duplicates may become rows with weights
 
     @property
+    def numbered(self) -> bool:
+        """Whether rows keep their numbers."""
+        return NUMBER in self.strata
+
+    @property
     def asked(self) -> Asked:
         """What has to be learned of the data besides the formula."""
         binary, numeric = isinstance(self.family, Bernoulli), {name: what for what, name in self.columns.items()}
-        return Asked(self.outcome, binary, numeric, self.strata, self.missing, DROP, self.texts)
+        strata = [name for name in self.strata if name != NUMBER]
+        return Asked(self.outcome, binary, numeric, strata, self.missing, DROP, self.texts)
 
 
 def prepare(
@@ -108,7 +115,8 @@ def _learn(parsed: Parsed, source: Any, wanted: Wanted) -> Learned:
 
 
 def _build(learned: Learned, wanted: Wanted, room: Room, file: IO[bytes] | None = None) -> tuple[RowsAtHand, int]:
-    return build(learned, wanted.family, {**wanted.columns, **wanted.arrays}, room, file, wanted.merge)
+    given = {**wanted.columns, **wanted.arrays}
+    return build(learned, wanted.family, given, room, file, wanted.merge, wanted.numbered)
 
 
 def _prepared(learned: Learned, rows: RowsAtHand, ones: int, called: str) -> Prepared:

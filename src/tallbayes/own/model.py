@@ -26,6 +26,7 @@ from tallbayes.own.columns import NoFamily, chosen, layout, names, refuse_text
 from tallbayes.own.fit import ModelFit
 from tallbayes.own.function import Derivatives, RowFunction
 from tallbayes.own.parameters import JointPrior, Parameters
+from tallbayes.own.per_row import OwnRows
 from tallbayes.own.priors import ParameterPrior
 from tallbayes.own.setup import OwnSetup
 from tallbayes.own.tasks import OwnDerivatives, OwnLogLikelihood, Size
@@ -239,6 +240,11 @@ class Model:
     def watched(self, theta: Array) -> Array:
         """What convergence is judged by, from draws (chain, draw, width)."""
         return self.parameters.natural(theta)
+
+    def per_row(self, drawn: Mapping[str, Array]) -> OwnRows:
+        """The log-likelihood of single rows, by draws (draw, ...) of each posterior variable."""
+        values = [drawn[name].reshape(len(drawn[name]), -1) for name in self.parameters.shapes.names]
+        return OwnRows(self.function, self.parameters, np.concatenate(values, axis=1))
 
     def result(self, run: Sampled) -> Result:
         """The draws by name."""

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tallbayes.results.changes import Variables
+    from tallbayes.results.elpd import Elpd
     from tallbayes.results.more import Origin
     from tallbayes.sampling.journal import Standing
 
@@ -456,6 +457,63 @@ class Fit:
         source, asked = self._opened(new_data), Asked(offset, draws, interval, seed)
         with showing(progress):
             return write(target, self._predicted(source, keep, asked), names_of(interval), source, keep)
+
+    def loo(self, rows: int = 10_000, *, seed: int = 0, progress: bool = True, **again: Any) -> Elpd:
+        """Leave-one-out cross-validation: how well rows are predicted by the posterior of all others.
+
+        That is by importance sampling with Pareto smoothing for some `rows`, drawn at random with this `seed`, and by
+        an approximation for all. `subsampling_se` says how much that may be off, and is 0 where all rows are looked at.
+        A row of weight w is w observations, of which one is left out, as one of the trials of a binomial outcome is.
+        With groups, the group of a row is known.
+
+        The data are read once more. A fit that was loaded needs what its file has not, as `more` does:
+        `loo(data=frame)` where data were no file, the `model` of `tb.sample`, an `engine`.
+
+        >>> import numpy as np
+        >>> import tallbayes as tb
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.standard_normal(5_000)
+        >>> data = {"x": x, "y": rng.random(5_000) < 1 / (1 + np.exp(1 - x))}
+        >>> fit = tb.fit("y ~ x", data, draws=500, seed=1, progress=False)
+        >>> loo = fit.loo(rows=1_000, progress=False)
+        >>> round(loo.p), loo.warning
+        (2, False)
+        """
+        from tallbayes.results.elpd import elpd
+
+        return elpd("loo", self, rows, seed, progress, again)
+
+    def waic(self, rows: int = 10_000, *, seed: int = 0, progress: bool = True, **again: Any) -> Elpd:
+        """The widely applicable information criterion, as `loo` computes leave-one-out; prefer that one."""
+        from tallbayes.results.elpd import elpd
+
+        return elpd("waic", self, rows, seed, progress, again)
+
+    def log_likelihood(
+        self, rows: int | ArrayLike | None = 1_000, *, seed: int = 0, progress: bool = True, **again: Any
+    ) -> xr.DataArray:
+        """The log-likelihood (chain, draw, row) of some rows: so many drawn at random, or those with these numbers.
+
+        Rows are counted from 0, without those that were left out; None means all of them, if there is memory for so
+        many numbers. The data are read once more; see `loo` for what a fit needs that was loaded.
+
+        >>> import tallbayes as tb
+        >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
+        >>> fit = tb.fit("y ~ x", data, draws=100, seed=1, progress=False)
+        >>> fit.log_likelihood(rows=[0, 3], progress=False).sizes
+        Frozen({'chain': 4, 'draw': 100, 'row': 2})
+        """
+        from tallbayes.results.log_likelihood import log_likelihood
+
+        return log_likelihood(self, rows, seed, progress, again)
+
+    def drawn(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
+        """Some draws (draw, ...) of each posterior variable, by the numbers that they have in all chains together."""
+        found = {}
+        for name, values in self.posterior.data_vars.items():
+            every = values.transpose("chain", "draw", ...).values
+            found[str(name)] = every[divmod(chosen, every.shape[1])]
+        return found
 
     def _opened(self, new_data: Any) -> Source:
         """New data, of which files are read as those were that the model was fitted to."""

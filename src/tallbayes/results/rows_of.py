@@ -10,7 +10,7 @@ from tallbayes.data.pieces import Source
 from tallbayes.data.sources import open_source
 from tallbayes.data.texts import USUAL
 from tallbayes.engines.opening import on_engine
-from tallbayes.results.continuation import origin_from
+from tallbayes.results.more import origin_of
 from tallbayes.sampling.checkpoint import Argument, recalled
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def rows_of(fit: Fit, data: Any, engine: Any, weights: str | None, how: str) -> 
 
 def _recalled(fit: Fit, engine: Any, how: str) -> dict[str, Any]:
     """What the fit was made from, as `tb.fit` was asked."""
-    origin = fit.origin
-    if origin is None and fit.continued is not None:
-        origin = origin_from(fit.continued)
-    if origin is None or origin.door != "fit":
+    origin = origin_of(fit)
+    if origin.door != "fit":
         raise ValueError(f"the fit does not know which data it was made from; give them, {how.format('data')}")
     given = {name: origin.given[name] for name in ("data", "weights", "engine", "missing") if name in origin.given}
     given |= {} if engine is None else {"engine": engine}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +15,7 @@ from tallbayes.data.timing import Phases, telling
 from tallbayes.models.cautions import PriorWarning, SeparationWarning, TailWarning, noting
 from tallbayes.models.model import Model
 from tallbayes.results.fit import Fit
-from tallbayes.results.more import DOORS, Origin
+from tallbayes.results.more import DOORS, Door, Origin
 from tallbayes.sampling import loop
 from tallbayes.sampling.checkpoint import past_of
 from tallbayes.sampling.journal import Standing
@@ -65,7 +67,12 @@ def _sampled(given: dict[str, Any], checkpoint: str | None, standing: Standing |
     return fit
 
 
-DOORS["sample"] = _sampled
+def _given(given: dict[str, Any], strata: Sequence[str]) -> AbstractContextManager[Model]:
+    """The model itself, whose rows are as they are."""
+    return nullcontext(given["model"])
+
+
+DOORS["sample"] = Door(_sampled, _given)
 
 
 def answer(model: Model, method: Method, request: Request, past: Past | None = None) -> Fit:

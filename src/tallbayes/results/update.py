@@ -7,24 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from tallbayes.data import spline_term
 from tallbayes.data.updated import updated
+from tallbayes.results.more import origin_of
 from tallbayes.sampling.checkpoint import recalled
 
 if TYPE_CHECKING:
     from tallbayes.results.fit import Fit
-    from tallbayes.results.more import Origin
 
 FRONT: dict[str, Callable[..., Fit]] = {}  # what makes fits of a formula, by the door's name
 
 
 def update(fit: Fit, change: str, changes: Mapping[str, Any]) -> Fit:
     """What `Fit.update` does."""
-    origin: Origin | None = fit.origin
-    if origin is None and fit.continued is not None:
-        from tallbayes.results.continuation import origin_from
-
-        origin = origin_from(fit.continued)
-    if origin is None:
-        raise ValueError("this fit does not know how it was made (an older version has saved it); fit again")
+    origin = origin_of(fit)
     if origin.door not in FRONT:
         raise ValueError("fit.update is for what tb.fit has made, but this fit is of tb.sample; make the model anew")
     given = {"seed": fit.stats["seed"], **origin.given, **changes}

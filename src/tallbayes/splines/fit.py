@@ -123,6 +123,10 @@ class MARSFit(Fit):
         count = self._values("bases").reshape(-1).astype(np.intp)
         return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
 
+    def drawn(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
+        """See `Fit.drawn`: the splines."""
+        return {"splines": self._all[0].some(chosen)}
+
     def _check(self) -> None:
         bases, means, number = self.table["bases"].values, self.table["means"].values, self.splines["basis"].values
         beta, count, most = self.splines["beta"].values, self._values("bases"), number.shape[-1]

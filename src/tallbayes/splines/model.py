@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ from tallbayes.rows.picking import NotBinary, Picked
 from tallbayes.rows.protocol import RowsAtHand
 from tallbayes.rows.room import Room
 from tallbayes.splines.basis import BASES, MOST, WIDTH, Reference, Splines, admissible_share
+from tallbayes.splines.per_row import SplineRows
 from tallbayes.splines.sheet import Sheet
 from tallbayes.splines.tables import MOST_KNOTS, knots_for
 
@@ -249,6 +250,10 @@ class MARS:
             f"are Normal(0, variance 1 / lambda), where lambda is Gamma({shape}, {rate}), and the intercept is "
             f"Normal(0, {INTERCEPT_SD:g})."
         )
+
+    def per_row(self, drawn: Mapping[str, Any]) -> SplineRows:
+        """The log-likelihood of single rows, by draws of the splines."""
+        return SplineRows(drawn["splines"])
 
     def _log_odds(self, theta: Array) -> Array:
         return splines(theta, self.most).each(self.points).reshape(*theta.shape[:2], -1)
