@@ -141,6 +141,8 @@ OPTIONS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], str]] = {
     "update": (lambda value: tb.fit("y ~ x", TINY, **FEW).update(value, progress=False),
     (5, None, [1], "", "z", "~", "~ . +", "~ . - z", "~ . + (1 | x", "~ . * .5", "~ s(.)", "~ . + eval('1')", True),
     "formula|change|cannot understand"),
+    "compare_models": (lambda value: tb.compare_models(a=value, b=value),
+    (5, None, "a", [1], pd.DataFrame({"a": [1]})), "a|fit"),
     "constants": (lambda value: tb.family("-(s * (y - eta)) ** 2", **value),
     ({"s": "a"}, {"s": None}, {"s": np.nan}, {"s": True}, {"s": 10**400}, {"s": np.array(2.0)}, {"s": 1, "y": 1},
     {"s": 1, "r": 2}, {"s": 1, "": 2}, {"s": 1, "a b": 2}, {"s": 1, "class": 2}), "constant"),

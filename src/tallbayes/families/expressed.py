@@ -73,7 +73,7 @@ def _terms(text: str, constants: tuple[tuple[str, float], ...]) -> NDArray[np.in
 
 def by_row(terms: NDArray[np.intp], y: Array, eta: Array) -> Array:
     """Value, first (of chunks: without y eta of a canonical family), second and third derivative of each row."""
-    outcomes, at = (np.ascontiguousarray(part, dtype=float) for part in np.broadcast_arrays(y, eta))
+    outcomes, at = (np.require(part, float, ["C", "W"]) for part in np.broadcast_arrays(y, eta))
     found = np.empty((4, at.size))
     _by_row(terms, outcomes.reshape(-1), at.reshape(-1), NO_WEIGHTS, found)
     return found.reshape(4, *at.shape)

@@ -65,7 +65,7 @@ def log_density(family: Family, y: Array, eta: Array, sd: Array | None) -> Array
     y = y.reshape(-1, *(1 for _ in eta.shape[1:]))
     if sd is not None:
         return np.asarray(-0.5 * ((y - eta) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi))
-    return np.asarray(family.tag.log_likelihood(np.broadcast_to(y, eta.shape), eta) + family.constant(y))
+    return np.asarray(family.tag.log_likelihood(y, eta) + family.constant(y))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ import numpy as np
 from tallbayes.data.options import check_choice, refuse
 from tallbayes.data.progress import showing
 from tallbayes.results.criteria import CRITERIA, Criterion
-from tallbayes.results.elpd import Elpd, check_asked, look, result
+from tallbayes.results.cross_validation import check_asked, look
+from tallbayes.results.elpd import Elpd, result
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import model_of
 from tallbayes.rows.chosen import NUMBER
@@ -54,15 +55,17 @@ def compare_models(
     >>> large = tb.fit("y ~ x + z", data, draws=500, seed=1, progress=False)
     >>> table = compare_models(small=small, large=large, rows=1_000, progress=False)
     >>> table[["rank", "elpd_diff", "dse"]].round()
-           rank  elpd_diff  dse
-    large     0        0.0  0.0
-    small     1       44.0  9.0
+           rank  elpd_diff   dse
+    large     0        0.0   0.0
+    small     1       44.0  10.0
     """
     check_choice("kind", kind, tuple(CRITERIA))
     check_asked(rows, seed, progress)
     if fits is not None and not isinstance(fits, Mapping):
         refuse("fits", "a dict of fits by name, or fits given by name: compare_models(a=fit_a, b=fit_b)", fits)
     every = {**(fits or {}), **others}
+    if len(every) < len(fits or {}) + len(others):
+        raise ValueError("two of the fits have the same name; give each a name of its own")
     if len(every) < 2:
         raise ValueError("a comparison needs two models at least; give fits by name: compare_models(a=fit_a, b=fit_b)")
     for name, one in every.items():
@@ -124,11 +127,12 @@ def _table(found: dict[str, Elpd]) -> pd.DataFrame:
 
 
 def _difference(best: Elpd, other: Elpd) -> _Difference:
-    """Squares of differences are known for the rows that were looked at only."""
+    """Squares of differences come from many rows, since in a few there may hardly be an event."""
     one, two = best.looked, other.looked
     exact, near = one.exact.elpd - two.exact.elpd, one.near[0] - two.near[0]
     total, variance = one.total(exact, near, one.sums.elpd - two.sums.elpd)
-    squares, _ = one.total(exact**2, np.zeros(exact.size), 0.0)
+    many = one.wide.weights * (one.wide.elpd - two.wide.elpd) ** 2
+    squares, _ = one.total(exact**2, near**2, one.rows * float(many.mean()))
     return _Difference(total, one.spread(squares, total, variance), variance**0.5)
 
 

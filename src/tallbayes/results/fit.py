@@ -479,13 +479,13 @@ class Fit:
         >>> round(loo.p), loo.warning
         (2, False)
         """
-        from tallbayes.results.elpd import elpd
+        from tallbayes.results.cross_validation import elpd
 
         return elpd("loo", self, rows, seed, progress, again)
 
     def waic(self, rows: int = 10_000, *, seed: int = 0, progress: bool = True, **again: Any) -> Elpd:
         """The widely applicable information criterion, as `loo` computes leave-one-out; prefer that one."""
-        from tallbayes.results.elpd import elpd
+        from tallbayes.results.cross_validation import elpd
 
         return elpd("waic", self, rows, seed, progress, again)
 
@@ -507,7 +507,7 @@ class Fit:
 
         return log_likelihood(self, rows, seed, progress, again)
 
-    def drawn(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
+    def _chosen_draws(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
         """Some draws (draw, ...) of each posterior variable, by the numbers that they have in all chains together."""
         found = {}
         for name, values in self.posterior.data_vars.items():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tallbayes.data.options import check_flag, check_whole, refuse
 from tallbayes.data.progress import showing
 from tallbayes.models.model import Model
-from tallbayes.results.elpd import AT_ONCE, check_same, numbers_are_places
+from tallbayes.results.cross_validation import AT_ONCE, check_same, numbers_are_places
 from tallbayes.results.fit import Fit
 from tallbayes.results.more import model_of
 from tallbayes.rows.chosen import NUMBER, AtRandom, Chosen, Listed
@@ -42,7 +42,7 @@ def log_likelihood(
         some = _chosen(model, wanted, size, seed)
         values = np.empty((chains, draws, size))
         for chain in range(chains):
-            per_row = model.per_row(fit.drawn(np.arange(chain * draws, (chain + 1) * draws)))
+            per_row = model.per_row(fit._chosen_draws(np.arange(chain * draws, (chain + 1) * draws)))
             step = max(1, AT_ONCE // draws)
             for start in range(0, size, step):
                 stop = min(size, start + step)

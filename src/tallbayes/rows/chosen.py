@@ -41,25 +41,28 @@ class _ByNumber:
 
     def over(self, arrays: Arrays, params: Array) -> tuple[NDArray[Any], ...]:
         """See `Task`."""
-        found, kept = [np.empty(0, np.intp)], arrays.strata.get(NUMBER)
-        first = arrays.block * LENGTH
+        numbers, rows = [np.empty(0, np.int64)], [np.empty(0, np.intp)]
         for start in range(0, arrays.size, LENGTH):
-            stop = min(arrays.size, start + LENGTH)
-            numbers = np.arange(first + start, first + stop) if kept is None else kept[start:stop]
-            found.append(start + np.flatnonzero(self.has(numbers)))
-        rows = np.concatenate(found)
-        return (first + rows if kept is None else kept[rows], *arrays.parts(rows))
+            every = numbers_of(arrays, start, min(arrays.size, start + LENGTH))
+            some = np.flatnonzero(self.has(every))
+            numbers.append(every[some])
+            rows.append(start + some)
+        return np.concatenate(numbers), *arrays.parts(np.concatenate(rows))
 
     def has(self, numbers: Numbers) -> NDArray[np.bool_]:
         """Which of the rows with these numbers are among those that may be chosen."""
         raise NotImplementedError
 
+    def kept(self, numbers: Numbers) -> NDArray[np.intp]:
+        """Which of those that may be are chosen, in the order of their numbers."""
+        return np.argsort(numbers, kind="stable")
+
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Chosen:
         """See `Task`."""
         numbers, *others = parts
-        order = np.argsort(numbers, kind="stable")
+        order = self.kept(numbers)
         picked = tuple(part[order] if part.size else part for part in others)
-        return Chosen(numbers[order].astype(np.int64), Arrays.joined(picked, rows.strata, rows.groups))
+        return Chosen(numbers[order], Arrays.joined(picked, rows.strata, rows.groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +101,16 @@ class AtRandom(_ByNumber):
             return np.ones(numbers.size, bool)
         return scrambled(numbers, self.key) < np.uint64(share * 2.0**64)
 
-    def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> Chosen:
-        """See `Task`."""
-        found = super().answer(parts, params, rows)
-        if found.numbers.size <= self.size:
-            return found
-        kept = np.sort(np.argsort(scrambled(found.numbers, self.key), kind="stable")[: self.size])
-        return Chosen(found.numbers[kept], found.arrays.take(kept))
+    def kept(self, numbers: Numbers) -> NDArray[np.intp]:
+        """See `_ByNumber`."""
+        first = np.argsort(scrambled(numbers, self.key), kind="stable")[: self.size]
+        return np.asarray(first[np.argsort(numbers[first])])
+
+
+def numbers_of(arrays: Arrays, start: int, stop: int) -> Numbers:
+    """The numbers of the rows start..stop."""
+    kept, first = arrays.strata.get(NUMBER), arrays.block * LENGTH
+    return np.arange(first + start, first + stop) if kept is None else kept[start:stop]
 
 
 def scrambled(numbers: Numbers, key: int) -> NDArray[np.uint64]:

@@ -123,8 +123,8 @@ class MARSFit(Fit):
         count = self._values("bases").reshape(-1).astype(np.intp)
         return Splines(count, beta.reshape(count.size, -1), of_draw), of_means
 
-    def drawn(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
-        """See `Fit.drawn`: the splines."""
+    def _chosen_draws(self, chosen: NDArray[np.intp]) -> dict[str, Any]:
+        """See `Fit._chosen_draws`: the splines."""
         return {"splines": self._all[0].some(chosen)}
 
     def _check(self) -> None:
