@@ -47,7 +47,7 @@ def exponentiated(
 def _exponentiated(draws: Parameters, ratios: Flags) -> Iterator[Array]:
     """A few parameters after the other."""
     for some in cuts(draws, least=2):
-        values = np.array(draws[:, :, some])
+        values = np.array(draws[:, :, some], order="C")  # sums have the same bits however draws lie in memory
         np.exp(values, out=values, where=ratios[some])
         yield values
 
