@@ -112,3 +112,65 @@ def test_what_cannot_be(monkeypatch):
         ValueError, match=r"4,000 draws of the outcomes of 100,000,000 rows would take 6.4 TB of memory"
     ):
         _require(100_000_000, 4_000)
+
+
+# The check against the outcomes that were fitted
+
+
+def outside(figure):
+    """The share of bars that are not in the range of 94% of the draws."""
+    (panel,) = figure.axes
+    heights = np.array([bar.get_height() for bar in panel.patches])
+    ends = np.array([line[:, 1] for line in panel.collections[0].get_segments()])
+    return float(((heights < ends[:, 0]) | (heights > ends[:, 1])).mean())
+
+
+def counts(shape):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=6_000)
+    mean = np.exp(0.5 + 0.3 * x)
+    made = rng.poisson(mean if shape is None else mean * rng.gamma(shape, 1 / shape, x.size))
+    return {"x": x, "count": made}
+
+
+def test_counts_of_the_right_family_lie_inside_and_of_a_wrong_one_outside():
+    right, wrong = (tb.fit("count ~ x", counts(shape), "poisson", **FEW) for shape in (None, 0.7))
+    mended = tb.fit("count ~ x", counts(0.7), tb.NegativeBinomial(0.7), **FEW)
+    assert outside(tb.plots.predictive(right, progress=False)) < 0.3
+    assert outside(tb.plots.predictive(mended, progress=False)) < 0.3
+    assert outside(tb.plots.predictive(wrong, progress=False)) > 0.6
+
+
+@pytest.mark.parametrize("name", ["logit", "successes", "normal", "costs", "groups", "normal groups", "splines"])
+def test_every_kind_is_drawn(name, tmp_path):
+    formula, family = FITS[name]
+    fit = tb.fit(formula, DATA, family, **FEW | ({"draws": 100, "warmup": 300} if name == "splines" else {}))
+    figure = tb.plots.predictive(fit, draws=50, progress=False)
+    assert "observed" in figure.axes[0].get_legend_handles_labels()[1]
+    fit.save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match=r"tb.plots.predictive\(fit, data=...\)"):
+        tb.plots.predictive(tb.load(tmp_path / "fit.nc"), progress=False)
+    again = tb.plots.predictive(tb.load(tmp_path / "fit.nc"), draws=50, progress=False, data=DATA, narrow=True)
+    heights = [[bar.get_height() for bar in one.axes[0].patches] for one in (figure, again)]
+    assert heights[0] == heights[1]
+
+
+def test_weights_are_rows():
+    """A row of weight 3 is three observations, each with an outcome of its own."""
+    data = pd.DataFrame({"y": [0, 1], "x": [0.0, 0.0], "w": [7_000, 3_000]})
+    fit = tb.fit("y ~ 1", data, weights="w", draws=200, seed=1, progress=False)
+    (panel,) = tb.plots.predictive(fit, progress=False).axes
+    shares = [bar.get_x() for bar in panel.patches if bar.get_height()]
+    assert 0.26 < min(shares) < max(shares) < 0.34
+    assert panel.lines[0].get_xdata()[0] == pytest.approx(0.3, abs=0.025)
+
+
+def test_pictures_refuse_what_they_cannot():
+    fit = tb.fit("count ~ x", DATA, "poisson", **FEW)
+    for given, said in [
+        ({"rows": 0}, "rows must be"),
+        ({"draws": 1.5}, "draws must be"),
+        ({"seed": -1}, "seed must be"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            tb.plots.predictive(fit, **given)

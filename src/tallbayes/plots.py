@@ -8,6 +8,7 @@ Every function returns a matplotlib Figure that belongs to nobody: save it with 
 from tallbayes.groups.plots import caterpillar
 from tallbayes.results.forest import forest
 from tallbayes.results.plots import calibration, density, trace
+from tallbayes.results.predictive_plot import predictive
 from tallbayes.results.speed_plots import redpm, seconds, speed
 from tallbayes.splines.plots import effects, importance, interaction
 
@@ -19,6 +20,7 @@ __all__ = [
     "forest",
     "importance",
     "interaction",
+    "predictive",
     "redpm",
     "seconds",
     "speed",

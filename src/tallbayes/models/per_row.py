@@ -54,6 +54,9 @@ class PerRow(Protocol):
     def of(self, arrays: Arrays) -> Array:
         """The log-likelihood (row, draw) of all of some rows, were their weight one."""
 
+    def outcomes(self, arrays: Arrays, rng: np.random.Generator) -> Array:
+        """New outcomes (row, draw) of some rows."""
+
 
 def log_density(family: Family, y: Array, eta: Array, sd: Array | None) -> Array:
     """Log density of outcomes y (row,) at linear predictors (row, ...); `sd` (...) is that of Normal errors.
@@ -79,13 +82,21 @@ class Regression:
 
     def of(self, arrays: Arrays) -> Array:
         """See `PerRow`."""
+        return log_density(self.family, arrays.y, self._predictors(arrays), self.sd)
+
+    def outcomes(self, arrays: Arrays, rng: np.random.Generator) -> Array:
+        """See `PerRow`."""
+        eta = self._predictors(arrays)
+        return self.family.simulate(rng, eta) if self.sd is None else rng.normal(eta, self.sd)
+
+    def _predictors(self, arrays: Arrays) -> Array:
+        """Linear predictors (row, draw)."""
         params = self.beta
         if self.effects is not None:
             groups, codes = np.unique(arrays.codes, return_inverse=True)
             arrays = replace(arrays, codes=codes.astype(np.int32), groups=groups.size)
             params = np.concatenate([self.beta, self.effects[:, groups], np.zeros((len(self.beta), 1))], axis=1)
-        eta = np.ascontiguousarray(arrays.predictors(params).T)
-        return log_density(self.family, arrays.y, eta, self.sd)
+        return np.ascontiguousarray(arrays.predictors(params).T)
 
     @property
     def points(self) -> RegressionPoints:

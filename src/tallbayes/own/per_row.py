@@ -39,6 +39,10 @@ class OwnRows:
         """See `PerRow`."""
         return _values(self.function, self.x, arrays, 0, arrays.size)
 
+    def outcomes(self, arrays: Arrays, rng: np.random.Generator) -> Array:
+        """Refuse: a log-likelihood does not tell."""
+        raise ValueError("a tb.Model says how likely outcomes are, not how to draw them; draw them from fit.posterior")
+
 
 @dataclass(frozen=True, eq=False)
 class OwnPoints:

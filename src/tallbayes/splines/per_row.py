@@ -36,6 +36,10 @@ class SplineRows:
         """See `PerRow`."""
         return _values(self.splines, arrays.x, arrays.y)
 
+    def outcomes(self, arrays: Arrays, rng: np.random.Generator) -> Array:
+        """See `PerRow`."""
+        return Bernoulli().simulate(rng, self.splines.each(arrays.x).T)
+
 
 @dataclass(frozen=True, eq=False)
 class SplinePoints:
