@@ -26,6 +26,8 @@ FORMULA = "foreclosed ~ first_payment + fico + dti + upb + first_time"
 SMALLER = "foreclosed ~ first_payment + fico + dti + first_time"
 POLL = 0.005  # seconds between two looks at memory
 SOME = 10_000  # rows of which outcomes are drawn
+MEMORY = "500MB"  # for rows of files: others are on disk
+EXACT = 50_000  # rows that are all looked at by leave-one-out, draws included
 
 Given = dict[str, Any]  # data= where the fit cannot know them
 
@@ -60,7 +62,8 @@ def main() -> None:
         return
     table("2.3 million loans in memory", None)
     if options.folder is not None:
-        table(f"Loans in the Parquet files of {options.folder.name}", options.folder.resolve())
+        table(f"Loans in the Parquet files of {options.folder.name}, memory={MEMORY!r}", options.folder.resolve())
+    subsamples()
 
 
 def table(title: str, folder: Path | None) -> None:
@@ -68,10 +71,11 @@ def table(title: str, folder: Path | None) -> None:
     with tempfile.TemporaryDirectory() as work:
         data: Any = tb.datasets.simulate_loans() if folder is None else folder
         began = time.perf_counter()
-        fit = tb.fit(FORMULA, data, seed=1, progress=False)
+        how = {"seed": 1, "progress": False} | ({} if folder is None else {"memory": MEMORY})
+        fit = tb.fit(FORMULA, data, **how)
         seconds = time.perf_counter() - began
         fit.save(Path(work, "fit.nc"))
-        tb.fit(SMALLER, data, seed=1, progress=False).save(Path(work, "smaller.nc"))
+        tb.fit(SMALLER, data, **how).save(Path(work, "smaller.nc"))
         print(f"{title}: {fit.stats['rows']:,} rows, {fit.draws.shape[0]} x {fit.draws.shape[1]:,} draws")
         print(f"{'':<42}{'seconds':>9}{'private MB':>12}")
         print(f"{'the fit itself':<42}{seconds:>9.2f}", flush=True)
@@ -82,6 +86,21 @@ def table(title: str, folder: Path | None) -> None:
             said = done.stdout.split() if not done.returncode else [*done.stderr.strip().splitlines()[-1:], ""]
             print(f"{name:<42}{said[0]:>9}{said[1]:>12}", flush=True)
         print()
+
+
+def subsamples() -> None:
+    """Leave-one-out of all rows beside that of subsamples, by the error that these state."""
+    fit = tb.fit(FORMULA, tb.datasets.simulate_loans(EXACT, seed=3), seed=1, progress=False)
+    began = time.perf_counter()
+    exact = fit.loo(rows=EXACT, progress=False)
+    print(f"LOO of all {EXACT:,} rows: elpd {exact.elpd:.4f}, se {exact.se:.1f}, {time.perf_counter() - began:.1f} s")
+    print(f"{'rows':>8}{'seconds':>9}{'elpd':>12}{'stated error':>14}{'off by, in these':>18}")
+    for rows in (1_000, 5_000, 10_000):
+        for seed in range(3):
+            began = time.perf_counter()
+            found = fit.loo(rows=rows, seed=seed, progress=False)
+            seconds, z = time.perf_counter() - began, (found.elpd - exact.elpd) / found.subsampling_se
+            print(f"{rows:>8,}{seconds:>9.2f}{found.elpd:>12.4f}{found.subsampling_se:>14.4f}{z:>18.2f}", flush=True)
 
 
 def beside(name: str) -> str:
