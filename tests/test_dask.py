@@ -121,6 +121,19 @@ def test_dask_frames(client, folder, reference):
     assert_same(tb.fit("y ~ x + size", frame.repartition(npartitions=2), engine=client, **QUICK), reference)
 
 
+def test_results_that_look_at_rows(client, folder, reference):
+    """Effects, and leave-one-out: with workers the same as without."""
+    import dask.dataframe
+
+    fit = tb.fit("y ~ x + size", folder, engine=client, **QUICK)
+    expected, loo = reference.avg_comparisons(by="size"), reference.loo(rows=500, progress=False)
+    for data in (None, folder, dask.dataframe.read_parquet(folder)):
+        found = fit.avg_comparisons(by="size", data=data, engine=client)
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-10)  # pieces of the workers are larger here
+    found = fit.loo(rows=500, progress=False)
+    assert (found.elpd, found.subsampling_se) == (loo.elpd, loo.subsampling_se)
+
+
 def test_groups_and_shards(client, folder):
     for formula, options in (("y ~ x + (1 | bank)", {}), ("y ~ x", {"method": tb.Consensus(2)})):
         few = QUICK | {"draws": 20} | options

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command import run
-from under_mpi import KINDS, fitted
+from under_mpi import KINDS, fitted, results
 
 import tallbayes as tb
 from tallbayes.data import pieces
@@ -61,9 +61,11 @@ def reference(folder):
     """Draws of one machine; groups of rows on disk, where they are sampled as on workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE", LENGTH)
-        found = {kind: fitted(folder, kind).draws for kind in KINDS if kind != "groups"}
+        fits = {kind: fitted(folder, kind) for kind in KINDS if kind != "groups"}
+        looked = results(fits["regression"])
         patch.setattr("tallbayes.rows.building.fits", lambda *given: False)
-        return found | {"groups": fitted(folder, "groups").draws}
+        fits["groups"] = fitted(folder, "groups")
+        return {kind: fit.draws for kind, fit in fits.items()} | {"results": looked}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def three_ranks(folder, tmp_path_factory):
 
 def assert_same(out, reference):
     with np.load(out) as found:
-        for kind in KINDS:
+        for kind in (*KINDS, "results"):
             np.testing.assert_array_equal(found[kind], reference[kind], err_msg=kind)
 
 

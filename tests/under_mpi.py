@@ -33,12 +33,18 @@ def fitted(folder, kind, engine=None, **more):
         return tb.fit(formula, folder, engine=engine, **QUICK | options | more)
 
 
+def results(fit):
+    """Numbers that are found by looking at the rows once more."""
+    slopes, loo = fit.avg_slopes("x", by="size"), fit.loo(rows=500, progress=False)
+    return np.array([*slopes["mean"], *slopes["sd"], loo.elpd, loo.subsampling_se])
+
+
 def fits(engine, folder, out):
     """All kinds of fits, one in as few rounds as there may be; and parts are let go of when nobody needs them."""
     found = {kind: fitted(folder, kind, engine) for kind in KINDS}
     first = found["regression"].stats
     assert first["rounds"] <= first["passes"] + 4, first  # files, what is in them, building; few rows are brought home
-    np.savez(out, **{kind: one.draws for kind, one in found.items()})
+    np.savez(out, **{kind: one.draws for kind, one in found.items()}, results=results(found["regression"]))
     with tempfile.TemporaryDirectory() as place:
         fitted(folder, "regression", engine, draws=40, checkpoint=f"{place}/run.tb")
         whole = fitted(folder, "regression", engine, checkpoint=f"{place}/run.tb")  # goes on

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tallbayes.data.cleaning import USUALLY, Cleaning
 from tallbayes.data.missing import Gaps
@@ -22,6 +23,12 @@ class NewRows(NamedTuple):
     start: int  # the number of the first row among all rows
     size: int
     where: Where
+    places: NDArray[np.intp] | None = None  # of those that stay, among the rows of the piece; None for all
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The number of each row among all rows."""
+        return self.start + (np.arange(self.size) if self.places is None else self.places)
 
 
 def new_rows(
@@ -47,7 +54,7 @@ def new_rows(
     for piece in source.pieces(wanted):
         cleaned = {name: clean(name, piece.columns[name], piece.where) for name in needed}
         size, where = len(next(iter(piece.columns.values()))), piece.where
-        stay = counted.add(cleaned, where) if cleaned else None
+        stay, places = counted.add(cleaned, where) if cleaned else None, None
         if stay is not None:
             places = np.flatnonzero(stay)
             cleaned, size, where = (
@@ -57,7 +64,7 @@ def new_rows(
             )
         if size and not counted.troubled:
             beside = {name: piece.columns[name] for name in kept}
-            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, where)
+            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, where, places)
     counted.refuse()
 
 

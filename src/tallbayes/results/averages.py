@@ -24,6 +24,7 @@ from tallbayes.data.pieces import Source, sliced
 from tallbayes.data.progress import passing
 from tallbayes.results.expected import Centre, Draws
 from tallbayes.rows import threads
+from tallbayes.rows.chosen import scrambled
 
 Array = NDArray[np.float64]
 Key = tuple[Any, ...]  # values of the columns that averages are made by
@@ -58,7 +59,7 @@ Side = Mapping[str, Change]  # by column; none for rows as they are
 class Sketch(NamedTuple):
     """Rows of a group with the least of random numbers that all rows have: a random subsample, of any size wanted."""
 
-    priority: Array
+    priority: NDArray[np.uint64]
     weight: Array
     features: Array  # (row, side, feature)
 
@@ -146,7 +147,7 @@ class Averages:
         weight = np.ones(rows.size) if self.weights is None else weights_of(self.weights, rows)
         codes, keys = self._groups(rows)
         seen = Looked(self.size, dict.fromkeys(keys))  # type: ignore[arg-type]
-        priority = np.random.default_rng([self.seed, rows.start]).random(rows.size)
+        priority = scrambled(rows.numbers, self.seed)
         kept = least_of_each(priority, codes, len(keys), seen.each)
         every = np.concatenate(kept)
         sums, features = (
@@ -182,7 +183,7 @@ class Averages:
         return codes, [tuple(key) for key in first[list(self.by)].astype(object).itertuples(index=False, name=None)]
 
 
-def least_of_each(values: Array, codes: NDArray[np.intp], groups: int, size: int) -> list[NDArray[np.intp]]:
+def least_of_each(values: NDArray[Any], codes: NDArray[np.intp], groups: int, size: int) -> list[NDArray[np.intp]]:
     """Of each group so many rows with the least values, or all if there are fewer, in their order.
 
     >>> least_of_each(np.array([0.3, 0.1, 0.2, 0.5]), np.array([0, 0, 0, 1]), 2, 2)
