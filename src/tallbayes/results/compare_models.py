@@ -132,7 +132,7 @@ def _difference(best: Elpd, other: Elpd) -> _Difference:
     exact, near = one.exact.elpd - two.exact.elpd, one.near[0] - two.near[0]
     total, variance = one.total(exact, near, one.sums.elpd - two.sums.elpd)
     many = one.wide.weights * (one.wide.elpd - two.wide.elpd) ** 2
-    squares, _ = one.total(exact**2, near**2, one.rows * float(many.mean()))
+    squares, _ = one.total(exact**2, near**2, one.every * float(many.mean()))
     return _Difference(total, one.spread(squares, total, variance), variance**0.5)
 
 
@@ -144,12 +144,13 @@ def _check_alike(name: str, one: Elpd, other: str, two: Elpd) -> None:
             f"{name!r} is of {one.n_data_points:,} rows and {other!r} of {two.n_data_points:,}; compare models of the "
             "same rows. If missing='drop' left some out, drop the rows of all columns first"
         )
-    if not np.array_equal(first.numbers, second.numbers):
+    if (first.seed, first.numbers.size) != (second.seed, second.numbers.size):
         raise ValueError(
             f"{name!r} and {other!r} were looked at on other rows; give fit.loo() the same rows= and seed=, or "
             "compare_models the fits themselves"
         )
-    if not (np.array_equal(first.y, second.y) and np.array_equal(first.weights, second.weights)):
+    pairs = ((first.numbers, second.numbers), (first.y, second.y), (first.weights, second.weights))
+    if not all(np.array_equal(*pair) for pair in pairs):
         raise ValueError(
             f"{name!r} and {other!r} have other outcomes or weights in the same rows; compare models of the same data "
             "and outcome: y and log(y) are not the same, nor is a tb.Model without outcome="

@@ -24,7 +24,7 @@ from tallbayes.results.more import model_of
 from tallbayes.results.predict import evenly_spaced
 from tallbayes.rows import threads
 from tallbayes.rows.arrays import Arrays
-from tallbayes.rows.chosen import NUMBER, AtRandom, numbers_of
+from tallbayes.rows.chosen import NUMBER, AtRandom, ByEvent, Events, numbers_of
 from tallbayes.rows.passes import LENGTH, in_order
 from tallbayes.rows.protocol import Rows
 
@@ -58,7 +58,8 @@ def look(fit: Fit, model: Model, criterion: Criterion, rows: int, seed: int) -> 
     per_row = model.per_row(fit._chosen_draws(chosen))
     points = per_row.points
     task = Near(points, criterion, AtRandom(max(rows, MANY), size, seed))
-    (sums, wide), some = model.rows.reduce_all((task, None), (AtRandom(rows, size, seed), None))
+    events = model.rows.reduce(Events())
+    (sums, wide), some = model.rows.reduce_all((task, None), (ByEvent.of(rows, events, seed), None))
     if sums.parts > 1e-9:
         raise ValueError(
             "LOO and WAIC leave out one observation at a time, and a row of weight 3 is three of them: weights must be "
@@ -67,7 +68,9 @@ def look(fit: Fit, model: Model, criterion: Criterion, rows: int, seed: int) -> 
     exact = closely(per_row, chosen.size, criterion, some.arrays, efficiency(fit))
     approximate = near(points, criterion, some.arrays, 0, some.arrays.size)
     y, own, places = some.arrays.y, some.arrays.own, numbers_are_places(model)
-    return Looked(criterion.kind, chosen.size, size, some.numbers, places, y, own, exact, approximate, sums, wide)
+    return Looked(
+        criterion.kind, chosen.size, seed, events, some.numbers, places, y, own, exact, approximate, sums, wide
+    )
 
 
 def numbers_are_places(model: Model) -> bool:
@@ -136,14 +139,14 @@ class Near:
             parts = np.abs(own - np.rint(own)).max()
             sums[block] = (own * elpd).sum(), (own * p).sum(), (own * elpd**2).sum(), own.sum(), parts
             numbers = numbers_of(arrays, start, stop)
-            some = self.many.has(numbers)
+            some = self.many.has(numbers, arrays.y[start:stop])
             many[block] = Wide(numbers[some], own[some], elpd[some])
 
     def answer(self, parts: tuple[NDArray[Any], ...], params: Array, rows: Rows) -> tuple[Sums, Wide]:
         """See `Task`."""
         blocks, numbers, weights, each = parts
         elpd, p, squares, weight, _ = in_order(blocks).tolist()
-        kept = self.many.kept(numbers)
+        kept = self.many.kept(numbers, NO_ROWS[1])
         sums = Sums(elpd, p, squares, weight, float(blocks[:, -1].max()))
         return sums, Wide(numbers[kept], weights[kept], each[kept])
 

@@ -4,7 +4,9 @@ With a~ the approximation for a row and a what all draws say of it, the sum over
 
     sum of w a~ over all rows  +  n / m  x  the sum of w (a - a~) over m rows drawn at random,
 
-which is unbiased, and as exact as a~ is close. The variance over rows is estimated in the same way.
+which is unbiased, and as exact as a~ is close. The second part is made twice, of rows with an event (an outcome that is
+not zero) and of rows without, since where events are rare it is they that approximations are unsure of. The variance
+over rows is estimated in the same way.
 
 Reference: M. Magnusson, A. Vehtari, J. Jonasson and M. R. Andersen (2020), "Leave-one-out cross-validation for Bayesian
 model comparison in large data".
@@ -52,7 +54,7 @@ class Elpd:
 
     def __repr__(self) -> str:
         rows = f"{self.n_data_points:,} rows"
-        if self.subsample_size < self.looked.rows:
+        if self.subsample_size < self.looked.every:
             rows = f"{rows}, {self.subsample_size:,} of them looked at closely"
         lines = [f"Computed from {self.n_samples:,} draws and {rows}.", ""]
         lines.append(f"{'':10}{'Estimate':>14}{'SE':>12}{'subsampling SE':>17}")
@@ -90,7 +92,8 @@ class Looked(NamedTuple):
 
     kind: str
     draws: int
-    rows: int
+    seed: int
+    rows: tuple[int, int]  # without an event and with one
     numbers: NDArray[np.int64]  # of the rows that were looked at
     places: bool  # whether these are their places in the data
     y: Array
@@ -102,9 +105,19 @@ class Looked(NamedTuple):
 
     def total(self, exact: Array, near: Array, over_all: float) -> tuple[float, float]:
         """The sum over all rows of what is exact for some and near for all, and the variance of the estimate."""
-        each, size = self.weights * (exact - near), self.numbers.size
-        variance = self.rows**2 * (1 - size / self.rows) * each.var(ddof=1) / size if 1 < size < self.rows else 0.0
-        return over_all + self.rows * float(each.mean()), float(variance)
+        each, total, variance = self.weights * (exact - near), over_all, 0.0
+        for rows, event in zip(self.rows, (False, True), strict=True):
+            if (size := int(np.count_nonzero(own := (self.y != 0) == event))) == 0:
+                continue
+            total += rows * float(each[own].mean())
+            if 1 < size < rows:
+                variance += rows**2 * (1 - size / rows) * float(each[own].var(ddof=1)) / size
+        return total, variance
+
+    @property
+    def every(self) -> int:
+        """The number of all rows."""
+        return sum(self.rows)
 
     def spread(self, squares: float, total: float, variance: float) -> float:
         """The standard error of a sum over rows, from the sum of squares, itself and the variance of its estimate."""
