@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
 from tallbayes.data.options import check_whole
+from tallbayes.data.per_row import as_numbers
 from tallbayes.sampling.seeds import fresh_seed
 
 Array = NDArray[np.float64]
+
+WEIGHTS = "numbers, one for each row, or one for all"
 
 
 def two_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -53,8 +55,13 @@ def weights_of(sample_weight: Any, X: NDArray[Any]) -> Array | None:
     """
     if sample_weight is None:
         return None
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-    if (wrong := weights < 0).any():
+    weights = as_numbers("sample_weight", sample_weight, WEIGHTS)
+    weights = np.full(len(X), float(weights)) if weights.ndim == 0 else weights
+    if weights.shape != (len(X),):
+        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {len(X)} rows")
+    if (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
         first = int(wrong.argmax())
-        raise ValueError(f"sample_weight must not be negative, but is {weights[first]:g} at row {first}")
+        raise ValueError(f"sample_weight must not be negative or missing, but is {weights[first]:g} at row {first}")
+    if not weights.any():
+        raise ValueError("sample_weight is 0 in every row; give some rows a weight")
     return weights
