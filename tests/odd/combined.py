@@ -126,7 +126,7 @@ FATAL: dict[str, tuple[Callable[[Recipe], None], str]] = {
     "no such column": (lambda recipe: recipe.terms.append("nothing"), "nothing"),
     "no such weights": (lambda recipe: recipe.options.update(weights="nothing"), "nothing"),
     "a column twice": (lambda recipe: recipe.terms.append("I(2 * z)") or recipe.terms.append("z"), "z"),
-    "a function of nothing": (lambda recipe: recipe.terms.append("log(-z)"), "z"),
+    "a function of nothing": (lambda recipe: recipe.terms.append("log(-z)"), "z|log"),  # a column may be called log
     "a call": (lambda recipe: recipe.terms.append("open('mark', 'w')"), "open"),
     "a prior of nothing": (lambda recipe: recipe.options.update(prior={"nothing": tb.Normal()}), "nothing"),
     "no chains": (lambda recipe: recipe.options.update(chains=0), "chains"),

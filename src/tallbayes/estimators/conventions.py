@@ -63,5 +63,5 @@ def weights_of(sample_weight: Any, X: NDArray[Any]) -> Array | None:
         first = int(wrong.argmax())
         raise ValueError(f"sample_weight must not be negative or missing, but is {weights[first]:g} at row {first}")
     if not weights.any():
-        raise ValueError("sample_weight is 0 in every row; give some rows a weight")
+        raise ValueError("sample_weight is zero in every row; give some rows a weight")
     return weights
