@@ -174,7 +174,7 @@ WRONG = [  # the call and what its message says
     (lambda: tb.GLM(3, DATA), "^formula must be a text such as 'y ~ x', not 3"),
     (lambda: glm(strata="g"), "^strata must be a list of columns' names, not 'g'"),
     (lambda: glm(missing=3), "^missing 3 is not known"),
-    (lambda: tb.GLM.from_arrays("ab", Y), "^X must be numbers .rows, columns., but 'ab' at row 0 is no number"),
+    (lambda: tb.GLM.from_arrays("ab", Y), "^X must be numbers .rows, columns., but 'ab' at row 0 is not a number"),
     (lambda: tb.GLM.from_arrays(MATRIX, list("010101")), "^y must be numbers, one for each row"),
     (lambda: tb.GLM.from_arrays(MATRIX * 1j, Y), "^X must be numbers"),
     (lambda: tb.GLM.from_arrays(MATRIX, Y, coefficients="ab"), "^coefficients must be a list of names"),
@@ -391,7 +391,7 @@ def test_a_wrong_argument_is_refused_by_name(call, message):
         ({"x": pd.array([1, None, 3] * 2, "Int64"), "y": Y}, "^column 'x' has 2 missing values"),
         ({"x": [1.0, pd.NA, 2.0] * 2, "y": Y}, "^column 'x' has 2 missing values"),
         (pd.DataFrame([X, Y], index=["x", "x"]).T, "^duplicate column names: 'x'"),
-        (pd.DataFrame({("a", "x"): X, ("a", "y"): Y}), "^the columns of the data have names in levels"),
+        (pd.DataFrame({("a", "x"): X, ("a", "y"): Y}), "^the columns of the data have names on several levels"),
     ],
     ids=lambda value: "",
 )

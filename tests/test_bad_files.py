@@ -101,7 +101,7 @@ def test_a_text_of_arrow_that_lies_outside_the_file(tmp_path):
     lengths = np.arange(0, 51, dtype="<i8").tobytes()  # of the texts in the first batch, which have a letter each
     assert content.count(lengths)
     wrong = content.replace(lengths, lengths[:80] + b"\xff\xff\xff\x7f" + lengths[84:])
-    assert "data.arrow' from row 0 on: values of it are damaged" in outcome(tmp_path, wrong, ".arrow")
+    assert "data.arrow' from row 0 on: some of its values are damaged" in outcome(tmp_path, wrong, ".arrow")
 
 
 def test_the_row_from_which_on_a_file_is_damaged(tmp_path):
@@ -125,7 +125,7 @@ OTHERS = {
     b"PK\x03\x04" + bytes(100): "a ZIP archive or an Excel workbook: save it as CSV",
     b"\xd0\xcf\x11\xe0" + bytes(100): "an Excel workbook: save it as CSV",
     CSV.decode().encode("utf-16"): "text in UTF-16: save it as CSV in UTF-8",
-    b"SQLite format 3\0" + bytes(50): "a database of SQLite: save its rows",
+    b"SQLite format 3\0" + bytes(50): "an SQLite database: save its rows",
 }
 
 

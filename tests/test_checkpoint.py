@@ -330,7 +330,7 @@ def test_a_pipe_in_place_of_a_part_is_no_reason_to_wait(run, tmp_path):
     (at / "draws" / "state").unlink()
     os.mkfifo(at / "draws" / "state")
     for look in (lambda: tb.resume(at, data=DATA, progress=False), lambda: status(at)):
-        with pytest.raises(tb.DamagedError, match="is no file but a pipe"):
+        with pytest.raises(tb.DamagedError, match="is a pipe, not a file"):
             look()
 
 
@@ -349,7 +349,7 @@ def test_what_changes_the_start_is_noticed(run, tmp_path):
 
 def test_two_at_once_are_refused(run):
     with _locked(run):
-        with pytest.raises(tb.CheckpointError, match=f"somebody else works on .* .process {os.getpid()}"):
+        with pytest.raises(tb.CheckpointError, match=f"another process is working on .* .process {os.getpid()}"):
             tb.resume(run, data=DATA)
         assert status(run).running == str(os.getpid())
 
@@ -360,10 +360,10 @@ def test_what_is_no_checkpoint_is_said(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "photo.jpg").write_text("x")
     for act in (lambda: tb.resume(tmp_path / "other"), lambda: THINNED(**FEW, checkpoint=tmp_path / "other")):
-        with pytest.raises(tb.CheckpointError, match="is no checkpoint"):
+        with pytest.raises(tb.CheckpointError, match="is not a checkpoint"):
             act()
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["photo.jpg"]
-    with pytest.raises(NotADirectoryError, match="is a file, and no folder"):
+    with pytest.raises(NotADirectoryError, match="is a file, not a folder"):
         THINNED(**FEW, checkpoint=tmp_path / "other" / "photo.jpg")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         THINNED(**FEW, checkpoint=tmp_path / "no" / "run.tb")
@@ -397,7 +397,7 @@ def test_damaged_files_are_named(place, damage, run, tmp_path):
     if (place, damage) == ("draws/state", "gone"):  # then the draws begin anew
         assert same(tb.resume(at, data=DATA, progress=False), THINNED(**FEW))
         return
-    with pytest.raises(ValueError, match=r"damaged|is no checkpoint|is missing"):
+    with pytest.raises(ValueError, match=r"damaged|is not a checkpoint|is missing"):
         tb.resume(at, data=DATA, progress=False)
 
 

@@ -511,7 +511,7 @@ def test_impossible_options_are_usage_errors(calls, tmp_path, options):
         ({"formula": "y ~ z"}, "'z'"),
         ({"formula": "y ~ ("}, "formula"),
         ({"formula": "x ~ y"}, "must be 0 or 1"),
-        ({"options": ["--prior", "z=normal(0, 1)"]}, "no coefficient"),
+        ({"options": ["--prior", "z=normal(0, 1)"]}, "not a coefficient"),
         ({"options": ["--weights", "z"]}, "'z'"),
         ({"options": ["--surrogate", "subsample(1000000)"]}, "1,000,000"),
         ({"data": "nowhere.csv"}, "no such file"),

@@ -61,9 +61,9 @@ def test_status(data):
     assert said["formula"] == "y ~ x"
     assert said["so"] == "far    40 draws of 2 chains; asked for: 40"
     assert said["seed"] == "1"
-    assert said["now"] == "nobody works on it"
+    assert said["now"] == "no process is working on it"
     with _locked(Path("run.tb")):
-        assert f"process {os.getpid()} works on it" in run("status", "run.tb").stdout
+        assert f"process {os.getpid()} is working on it" in run("status", "run.tb").stdout
 
 
 def test_the_report_and_json(data):

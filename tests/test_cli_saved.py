@@ -378,11 +378,11 @@ def test_simulate_refuses_folders(tmp_path, small_pieces):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / held).write_text("precious")
     for name, options, message in [
-        ("file", [], "is a file, and no folder"),
+        ("file", [], "is a file, not a folder"),
         ("no/folder", [], "there is no folder"),
         ("ours", [], "holds 'part-00000.parquet' already; choose another name, or --force"),
-        ("theirs", [], "holds 'thesis.txt', which may be of use; choose another name"),
-        ("theirs", ["--force"], "holds 'thesis.txt', which may be of use; choose another name"),
+        ("theirs", [], "holds 'thesis.txt', which would be deleted; choose another name"),
+        ("theirs", ["--force"], "holds 'thesis.txt', which would be deleted; choose another name"),
     ]:
         done = run("simulate", "loans", "--rows", 10, "--out", tmp_path / name, *options)
         assert (done.exit_code, done.stdout) == (1, "")

@@ -135,7 +135,7 @@ def test_what_cannot_be_compared(fits, frame):
         tb.compare_models(a=fits["x"], b=merged, progress=False)
     with pytest.raises(ValueError, match="rows of 'b' were sorted by group"):
         tb.compare_models(a=fits["x"], b=fits["all"].loo(rows=500, progress=False), progress=False)
-    with pytest.raises(ValueError, match=r"looked at on other rows; give fit\.loo"):
+    with pytest.raises(ValueError, match=r"evaluated on different rows; give fit\.loo"):
         tb.compare_models(a=fits["x"], b=fits["spline"].loo(rows=500, progress=False), rows=600, progress=False)
     with pytest.raises(ValueError, match="'b' is WAIC, but the comparison is by LOO"):
         tb.compare_models(a=fits["x"], b=fits["spline"].waic(rows=500, progress=False), rows=500, progress=False)

@@ -241,7 +241,7 @@ SPLINES = {
     "a basis that is not there": lambda fit: fit.splines["basis"].values.__setitem__((0, 0, 0), 10**6),
     "more bases than there are": lambda fit: fit.posterior["bases"].values.__setitem__((0, 0), 1_000),
     "a variable that is not there": lambda fit: of_table(fit, "bases", (0, 1), 1e6),
-    "a variable that is no number": lambda fit: of_table(fit, "bases", (0, 1), np.nan),
+    "a variable that is not a number": lambda fit: of_table(fit, "bases", (0, 1), np.nan),
     "a degree that is not there": lambda fit: of_table(fit, "bases", (0, 0), 9.0),
     "fewer means": lambda fit: setattr(fit, "table", fit.table.isel(subset=slice(1))),
     "other variables": lambda fit: setattr(fit, "table", fit.table.assign_coords(variable=["q"])),

@@ -308,8 +308,8 @@ def test_damaged_copy_is_downloaded_again(server, tmp_path):
     ("name", "member", "sha256", "error", "message"),
     [
         ("small.zip", MEMBER, "0" * 64, ValueError, f"sha256 {SHA256}, expected 0000.* removed"),
-        ("small.zip", "folder/none.csv", SHA256, ValueError, r"no sound zip file with folder/none\.csv"),
-        ("text.zip", MEMBER, SHA256, ValueError, "no sound zip file"),
+        ("small.zip", "folder/none.csv", SHA256, ValueError, r"not a valid zip file with folder/none\.csv"),
+        ("text.zip", MEMBER, SHA256, ValueError, "not a valid zip file"),
         ("gone.zip", MEMBER, SHA256, OSError, r"could not download .*gone\.zip \(404.*by hand"),
     ],
 )

@@ -176,7 +176,7 @@ REFUSED = [
     ("y ~ `sold on` + month(`sold on`)", "column 'sold on' holds dates or times"),
     ("y ~ C(`sold on`)", "column 'sold on' holds dates or times"),
     ("y ~ month(`sold on`) + (1 | `sold on`)", "column 'sold on' holds dates or times"),
-    ("y ~ month(x)", "column 'x' holds no dates, as year, month, .* need them; make it dates first"),
+    ("y ~ month(x)", "column 'x' does not hold dates, which year, month, .* need; make it dates first"),
     ("y ~ month(log(x))", r"has 'month\(log\(x\)\)', but month takes the name of a column of dates"),
     ("y ~ month('a')", "month takes the name of a column"),
     ("y ~ month()", "month takes the name of a column"),

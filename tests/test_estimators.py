@@ -221,9 +221,9 @@ def test_priors_and_columns(family):
     model = kind(prior={"a": tb.Normal(2, 1e-5), "Intercept": "normal(-3, 0.00001)"}, random_state=1).fit(X, y)
     assert model.coef_.ravel()[0] == pytest.approx(2, abs=1e-3)
     assert np.ravel(model.intercept_)[0] == pytest.approx(-3, abs=1e-3)
-    with pytest.raises(ValueError, match="prior given for 'c', which is no coefficient"):
+    with pytest.raises(ValueError, match="prior given for 'c', which is not a coefficient"):
         kind(prior={"c": tb.Normal()}).fit(X, y)
-    with pytest.raises(ValueError, match=r"prior given for 'a', which is no coefficient.*; there are Intercept, x0"):
+    with pytest.raises(ValueError, match=r"prior given for 'a', which is not a coefficient.*; there are Intercept, x0"):
         kind(prior={"a": tb.Normal()}).fit(X.to_numpy(), y)
     without = kind(fit_intercept=False, random_state=1).fit(X, y)
     assert without.fit_.coefficients == ("a", "b")

@@ -179,7 +179,7 @@ BAD_OPTIONS = {
         "asks for 4,000 rows, but the data has only 3,000",
     ),
     "unknown stratum": ({"method": tb.TwoStage(tb.Stratified(10, by="h"))}, "no column 'h'"),
-    "prior of a stranger": ({"prior": {"fico": tb.Normal()}}, "prior given for 'fico', which is no coefficient"),
+    "prior of a stranger": ({"prior": {"fico": tb.Normal()}}, "prior given for 'fico', which is not a coefficient"),
     "weights of a stranger": ({"weights": "w"}, "no column 'w'"),
     "short weights": ({"weights": [1.0, 2.0]}, "weights has shape"),
     "negative weights": ({"weights": -np.ones(3_000)}, "weights must be positive or zero"),

@@ -436,7 +436,7 @@ def test_the_callers_variables_are_out_of_reach():
 def test_a_number_stored_as_text():
     data = {"y": np.zeros(MAX_LEVELS + 1), "x": [f"{i},5" for i in range(MAX_LEVELS + 1)]}
     with pytest.raises(
-        ValueError, match=r"column 'x' is text, though 1,001 of .*'0,5' at row 0 is no number; .*decimal="
+        ValueError, match=r"column 'x' is text, though 1,001 of .*'0,5' at row 0 is not a number; .*decimal="
     ):
         Formula.learn("y ~ x", data)
 
@@ -458,7 +458,7 @@ BAD_NEW = [
         {"n": [1, 7]},
         r"'C\(n, levels=\[1, 2, 3, 4\]\)' has levels never seen .*: 7 \(first at row 1\)",
     ),
-    ("y ~ g", {"g": [1, 2]}, r"column 'g' holds no text, but did when the formula was learned, such as 'maybe'"),
+    ("y ~ g", {"g": [1, 2]}, r"column 'g' does not hold text, but did when the formula was learned, such as 'maybe'"),
     ("y ~ x", {"x": ["1.5", "2"]}, "column 'x' is text, but held numbers when the formula was learned"),
     ("y ~ x", {"z": [1.0]}, "no column 'x' in the data"),
     ("y ~ x", {"x": [1.0, np.nan]}, r"column 'x' has 1 missing value \(first at row 1\)"),

@@ -181,7 +181,7 @@ LARGE = {
     "a long list": ("y ~ C(n, levels=[1] * 10**9)", "arithmetic is for numbers and columns"),
     "a written list": (f"y ~ bs(x, knots=[{'1,' * 2_000}])", "a list of 2,000 entries; it can have 1,000"),
     "division": ("y ~ I(1 / 0)", "cannot be computed"),
-    "a root": ("y ~ I((-8)**0.5 * x)", "no real number"),
+    "a root": ("y ~ I((-8)**0.5 * x)", "not a real number"),
     "brackets": ("y ~ " + "(" * 3_000 + "x" + ")" * 3_000, "more than 150 brackets inside each other"),
     "brackets in a call": ("y ~ I(" + "(" * 3_000 + "x" + ")" * 3_000 + ")", "too many nested"),
     "signs": ("y ~ I(" + "-" * 5_000 + "x)", "cannot understand"),

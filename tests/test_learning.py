@@ -415,9 +415,9 @@ def changing(first, then):
 
 BASE = {"y": [0, 1, 1, 0], "x": [1, 2, 3, 4], "g": ["a", "b", "a", "b"], "n": [5, 6, 5, 6]}
 CHANGES = [
-    ("y ~ g", {"g": ["a", "b", "c", "b"]}, "column 'g' is 'c' at row 2, which it was nowhere before"),
-    ("y ~ x + (1 | n)", {"n": [5, 6, 5, 7]}, "column 'n' is 7 at row 3, which it was nowhere before"),
-    ("y ~ C(n)", {"n": [5, 6, 5, 7]}, r"'C\(n\)' is 7 at row 3, which it was nowhere before"),
+    ("y ~ g", {"g": ["a", "b", "c", "b"]}, "column 'g' is 'c' at row 2, a value that it did not have before"),
+    ("y ~ x + (1 | n)", {"n": [5, 6, 5, 7]}, "column 'n' is 7 at row 3, a value that it did not have before"),
+    ("y ~ C(n)", {"n": [5, 6, 5, 7]}, r"'C\(n\)' is 7 at row 3, a value that it did not have before"),
     ("y ~ g", {"g": [1, 2, 1, 2]}, "column 'g' holds numbers, but held text before"),
     ("y ~ x", {"x": ["1", "2", "1", "2"]}, "column 'x' holds text, but held numbers before"),
     ("y ~ x", {"x": [1, 2, 3, 4.5]}, "column 'x' held whole numbers only before"),

@@ -435,7 +435,10 @@ def test_a_loaded_fit_reads_its_file_again(frame, tmp_path):
             lambda data: data.assign(y=np.where(data.index == 7, 1 - data["y"], data["y"])),
             "outcomes of the fit had a mean",
         ),
-        (lambda data: data.assign(size=data["size"].str.upper()), "another model .* 'coefficient' has other values"),
+        (
+            lambda data: data.assign(size=data["size"].str.upper()),
+            "a model other than .* 'coefficient' has other values",
+        ),
     ],
 )
 def test_other_data_are_refused(change, message, frame):
@@ -491,7 +494,7 @@ def test_log_likelihoods_that_cannot_be(fit, frame):
     with pytest.raises(ValueError, match="there is no row 49,152: rows are counted from 0"):
         fit.log_likelihood(rows=[1, 49_152], progress=False)
     made = tb.sample(tb.GLM("y ~ size", frame.iloc[:400]), **QUICK)
-    with pytest.raises(ValueError, match="or equal ones were merged, so that they have no numbers"):
+    with pytest.raises(ValueError, match="or equal ones were merged, so they have no row numbers"):
         made.log_likelihood(rows=[1], progress=False)
     assert made.log_likelihood(rows=3, progress=False)["weight"].min() > 1
 

@@ -145,7 +145,7 @@ def log_posterior(model, x, y, weights, offset):
             return y * eta - np.exp(eta), y - np.exp(eta)
         if link == "cloglog":
             t = np.exp(eta)
-            least = np.minimum(t, 700)  # where e^t is no number any more, t / (e^t - 1) is nothing
+            least = np.minimum(t, 700)  # where e^t is not a number any more, t / (e^t - 1) is nothing
             return np.where(y > 0, np.log(-np.expm1(-t)), -t), np.where(y > 0, least / np.expm1(least), -t)
         if link == "probit":
             sign = 2 * y - 1

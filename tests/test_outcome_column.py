@@ -112,7 +112,7 @@ def test_refused(values, outcome, message):
 
 
 def test_only_a_plain_column_takes_an_outcome():
-    with pytest.raises(ValueError, match=r"the left side .*y == 'a'.* is no plain column; write the column's name"):
+    with pytest.raises(ValueError, match=r"the left side .*y == 'a'.* is not a plain column; write the column's name"):
         coded(["a", "b"], "a", "I(y == 'a') ~ x")
 
 

@@ -159,7 +159,7 @@ def test_what_is_printed_is_not_added_to_what_is_read(place):
             os.dup2(kept, 1)
             os.close(kept)
     assert done.exit_code == 2
-    assert "the standard output is 'data.csv', which is read" in " ".join(done.stderr.split())
+    assert "the standard output is 'data.csv', which is also read" in " ".join(done.stderr.split())
     pd.testing.assert_frame_equal(pd.read_csv("data.csv"), DATA)
 
 
@@ -168,7 +168,9 @@ def test_a_folder_that_is_gone_is_said(place, monkeypatch):
     os.mkdir("gone")
     monkeypatch.chdir("gone")
     os.rmdir("../gone")
-    with pytest.raises(ValueError, match=r"path must be .* 'fit\.nc' is none while the folder to work in is gone"):
+    with pytest.raises(
+        ValueError, match=r"path must be .* 'fit\.nc' cannot be found from a working folder that is gone"
+    ):
         example().save("fit.nc")
 
 

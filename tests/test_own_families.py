@@ -378,8 +378,8 @@ def _raises(y, eta):
     [
         (_raises, "the function '_raises' of the family raises errors"),
         (lambda y, eta: _only_small(y - eta), "of the family, which it calls as '_only_small', raises errors"),
-        (max, "the function 'max' of the family is none that is written in Python"),
-        (np.hypot, "the function 'hypot' of the family is none that is written in Python"),
+        (max, "the function 'max' of the family is not written in Python"),
+        (np.hypot, "the function 'hypot' of the family is not written in Python"),
     ],
 )
 def test_functions_whose_errors_would_be_lost_are_refused(value, message):
@@ -405,7 +405,7 @@ def test_a_mean_that_is_no_number_is_refused():
     data = {"y": np.arange(9.0), "x": np.linspace(0, 2, 9)}
     how = {"draws": 20, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
     own = tb.family("y * eta - exp(eta)", mean="log(eta)", outcomes="counts")
-    with pytest.raises(ValueError, match="the mean of the family 'own' is no number where eta = -3"):
+    with pytest.raises(ValueError, match="the mean of the family 'own' is not a number where eta = -3"):
         tb.fit("y ~ x", data, family=own, **how)
     own = tb.family("y * eta - exp(eta)", mean="log(eta + 9)", outcomes="counts")
     with pytest.raises(ValueError, match="expected outcome of row 1 is not a number"):

@@ -564,7 +564,7 @@ def broken(kind: str) -> Any:
         ("an exception", r"function failed on rows 0 to 999: KeyError: 'dosis'"),
         ("depends on the block", r"function gives .* for row 0 .*, but .* when 500 and 500 rows are given apart"),
         ("depends on the order", r"but .* when rows come in another order"),
-        ("random", r"what a row tells must depend on theta and that row alone"),
+        ("random", r"the value of a row may depend on theta and that row alone"),
         ("changes rows", r"rows 0 to 999: ValueError: assignment destination is read-only"),
         ("complex", r"must give real numbers, not complex128"),
         ("single precision", r"single precision \(float32\)"),
@@ -608,7 +608,7 @@ def test_bad_derivatives_are_noticed(wrong, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"start": {"base": 0.1}}, ValueError, r"prior= names 'top', which is no parameter"),
+        ({"start": {"base": 0.1}}, ValueError, r"prior= names 'top', which is not a parameter"),
         ({"start": START | {"bottom": 1.0}}, ValueError, r"'bottom' has no prior"),
         ({"start": START | {"half": -1.0}}, ValueError, r"start of 'half' must be above 0, not -1"),
         ({"start": START | {"base": 0.7}}, ValueError, r"must be between 0 and 0.5"),
@@ -631,7 +631,7 @@ def test_bad_derivatives_are_noticed(wrong, message):
         ({"data": {"Dose (mg)": [1.0], "y": [0.0]}, "columns": None}, ValueError, r"rename it by columns="),
         ({"log_likelihood": lambda theta, rows: np.ma.masked_array(rows.y, rows.y > 0)}, ValueError, "a masked array"),
         ({"prior": lambda theta: "0.0"}, ValueError, "must give one number or -inf, but gives '0.0'"),
-        ({"prior": lambda theta: CHANCE.normal()}, ValueError, "when it is asked again"),
+        ({"prior": lambda theta: CHANCE.normal()}, ValueError, "when it is called again"),
         ({"start": {"draw": 1.0}, "prior": {"draw": tb.Normal()}}, ValueError, "as chain and draw do"),
         ({"start": {"\u00b5": 1.0}, "prior": {"\u00b5": tb.Normal()}}, ValueError, "is not what Python reads"),
         ({"prior": PRIOR | {"half": tb.Uniform(-5, 0)}, "positive": ["half"]}, ValueError, "but its prior ends at 0"),

@@ -182,7 +182,7 @@ def test_by_name(given, mean, scale, df):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"ficoo": Normal()}, "prior given for 'ficoo', which is no coefficient.*did you mean 'fico'"),
+        ({"ficoo": Normal()}, "prior given for 'ficoo', which is not a coefficient.*did you mean 'fico'"),
         ({"zzz": StudentT(3)}, "there are Intercept, fico, dti"),
         ({"fico": 3}, "the prior of 'fico' must be tb.Normal, tb.StudentT, a text such as 'normal.0, 1.', not 3"),
         (2.5, "prior must be tb.Normal, .* or a dict of them by coefficient, not 2.5"),

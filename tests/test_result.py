@@ -687,7 +687,7 @@ def test_a_place_that_cannot_be_written_is_found_out_before(tmp_path, monkeypatc
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    with pytest.raises(PermissionError, match=r"takes no new files \(Permission denied"):
+    with pytest.raises(PermissionError, match=r"does not accept new files \(Permission denied"):
         example().save(tmp_path / "fit.nc")
 
 

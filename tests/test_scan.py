@@ -147,10 +147,10 @@ def test_an_iterator_that_is_used_up_is_refused():
 
 
 REFUSED = {
-    "no frame": (lambda: iter([]), r"the function given to tb\.scan returned no frame"),
-    "text": (lambda: iter(["a.csv"]), "frame 0 of .* is no data frame but str"),
-    "number": (lambda: iter([3]), "frame 0 of .* is no data frame but int"),
-    "lazy": (lambda: iter([pl.LazyFrame({"x": [1]})]), "is no data frame but LazyFrame"),
+    "no frame": (lambda: iter([]), r"the function given to tb\.scan returned no frames"),
+    "text": (lambda: iter(["a.csv"]), "frame 0 of .* is of type str, not a data frame"),
+    "number": (lambda: iter([3]), "frame 0 of .* is of type int, not a data frame"),
+    "lazy": (lambda: iter([pl.LazyFrame({"x": [1]})]), "is of type LazyFrame, not a data frame"),
     "nothing": (lambda: None, "returned NoneType; it must return an iterator of frames"),
     "a frame": (lambda: FRAME, r"returned DataFrame; it must return an iterator of frames, such as iter\(\[frame\]\)"),
     "duplicates": (lambda: iter([FRAME[["x", "x"]]]), "duplicate column names: 'x'"),
@@ -166,7 +166,7 @@ def test_refused(name):
 
 def test_a_later_frame_that_is_none():
     source = tb.scan(lambda: iter([FRAME, "b.csv"]))
-    with pytest.raises(ValueError, match=r"frame 1 of the function given to tb\.scan is no data frame but str"):
+    with pytest.raises(ValueError, match=r"frame 1 of the function given to tb\.scan is of type str, not a data frame"):
         list(source.pieces(["x"]))
 
 

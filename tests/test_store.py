@@ -250,7 +250,7 @@ def test_scratch_is_zero_and_leaves_nothing(tmp_path):
 
 def test_a_full_disk_is_told_in_words(tmp_path):
     room = Room(10**8, str(tmp_path))
-    words = r"no space left in .* for 3 GB, where rows go .* cache= or .* TMPDIR"
+    words = r"no space left in .* for 3 GB, which holds rows .* cache= or .* TMPDIR"
     with pytest.raises(OSError, match=words) as caught, telling_of_space(room, 3 * 10**9):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.errno == errno.ENOSPC

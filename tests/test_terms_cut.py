@@ -209,7 +209,7 @@ def test_fits_of_counts(tmp_path, monkeypatch):
 
 BAD_COUNTS = [
     ("p(k, days) ~ x", "poisson", r"counts successes among trials \(days\), which is not for family poisson"),
-    ("p(k, days) ~ x", tb.Binomial("days"), r"trials is there twice, in the formula \(days\) and in Binomial"),
+    ("p(k, days) ~ x", tb.Binomial("days"), r"trials is given twice, in the formula \(days\) and in Binomial"),
     ("k ~ x", "binomial", r"need the number of trials: write p\(successes, trials\) ~ ..."),
     ("k ~ x", tb.Binomial(link="probit"), "need the number of trials"),
     ("p(k) ~ x", "bernoulli", r"the outcome p\(k\) needs two columns or expressions, as in p\(successes, trials\)"),

@@ -54,7 +54,7 @@ def design(data, formula="y ~ x", **given):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_marks_among_numbers_in_frames(kind):
     data = FRAMES[kind](texts("?"))
-    with pytest.raises(ValueError, match=r"column 'x' is text, .*: '\?' at row 17 is no number; .*na_values=\"\?\""):
+    with pytest.raises(ValueError, match=r"column 'x' is text, .*: '\?' at row 17 is not a number; .*na_values=\"\?\""):
         tb.GLM("y ~ x", data)
     with pytest.raises(ValueError, match="column 'x' has 1 missing value \\(first at row 17\\)"):
         tb.GLM("y ~ x", data, na_values="?")
@@ -64,7 +64,9 @@ def test_marks_among_numbers_in_frames(kind):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_decimal_commas_in_frames(kind):
     data = FRAMES[kind](texts("0,25", ","))
-    with pytest.raises(ValueError, match="' at row 0 is no number; if its ',' is the decimal sign, say decimal=\",\""):
+    with pytest.raises(
+        ValueError, match="' at row 0 is not a number; if its ',' is the decimal sign, say decimal=\",\""
+    ):
         tb.GLM("y ~ x", data)
     np.testing.assert_array_equal(design(data, decimal=",")[1], np.where(np.arange(ROWS) == BAD, 0.25, X))
 
@@ -146,7 +148,7 @@ def test_each_way_of_writing_has_its_remedy(text):
     kind, said = WRITTEN[text]
     assert writing(text) == kind
     assert said in remedy(text)
-    expected = "holds numbers as text" if kind == "number" else f"{text!r} at row 17 is no number"
+    expected = "holds numbers as text" if kind == "number" else f"{text!r} at row 17 is not a number"
     expected = f"holds dates or times as text, such as {text!r} at row 17" if kind == "date" else expected
     with pytest.raises(ValueError, match=re.escape(expected)) as refused:
         tb.GLM("y ~ x", {"y": Y, "x": pd.Series(texts(text))})
@@ -237,7 +239,7 @@ def test_one_text_in_the_last_piece(monkeypatch, tmp_path):
     monkeypatch.setattr(pieces, "PIECE", 1_000)
     path = tmp_path / "a.csv"
     path.write_text("y,x\n" + "".join(f"{i % 2},{i / 7}\n" for i in range(5_500)) + "1,oops\n")
-    said = r"column 'x' is text, .*: 'oops' at row 5500 of '.*a\.csv' is no number"
+    said = r"column 'x' is text, .*: 'oops' at row 5500 of '.*a\.csv' is not a number"
     for how in ({}, {"engine": Local()}):
         with pytest.raises(ValueError, match=said):
             tb.fit("y ~ x", path, progress=False, **how)

@@ -180,5 +180,5 @@ def test_what_cannot_be_updated_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'drwas'"):
         fit.update("~ . + z", drwas=3)
     model = tb.GLM("y ~ x", data())
-    with pytest.raises(ValueError, match=r"is for what tb.fit has made, but this fit is of tb.sample"):
+    with pytest.raises(ValueError, match=r"is for fits that tb.fit made, but tb.sample made this one"):
         tb.sample(model, "mh", **FEW).update("~ . + z")

@@ -81,39 +81,40 @@ def fit(
     Parameters
     ----------
     formula: such as "foreclosed ~ fico + dti + first_time"; see formulaic's grammar. With "foreclosed ~ s(fico, dti)"
-        the log-odds are a spline of these variables, whose shape is found with it. A term (1 | bank) gives every bank
+        the log-odds are a spline of these variables, whose shape is estimated too. A term (1 | bank) gives every bank
         an effect of its own, Normal around zero with a standard deviation that is estimated too. A '.' on the right
         stands for all other columns, offset(log(days)) is added to the linear predictor as it is, and counts of
         successes are p(successes, trials) or cbind(successes, failures) on the left. Of dates, use year(d), month(d),
         day(d), weekday(d), hour(d) or days(d).
     data: pandas, polars or pyarrow table, dict of arrays, or a path: of a CSV, Parquet or Feather file, a pattern or
         folder of them, an address such as "s3://bucket/loans" (with fsspec), or "-" for standard input.
-    family: "bernoulli" (outcomes of two kinds), "poisson", "gaussian", or `tb.Bernoulli(link="probit")`,
+    family: "bernoulli" (binary outcomes), "poisson", "gaussian", or `tb.Bernoulli(link="probit")`,
         `tb.Binomial(trials="sent")`, `tb.Poisson(exposure="days")`, `tb.NegativeBinomial(shape=2.0)`,
         `tb.Gamma(shape=2.0)`, or one of your own by `tb.family`.
-    prior: `tb.Normal` or `tb.StudentT` for all coefficients as the data have them, or a dict of them by name, or texts
-        such as "normal(0, 1)" and "student_t(4, 0, 2.5)". Those not given follow the columns: Normal(0, 5 / sd of the
-        column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where all columns
-        are at their means. `fit.prior` has them.
-    group_prior: of that standard deviation: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or `tb.InverseSquare`,
-        or a text such as "half_normal(1)".
+    prior: `tb.Normal` or `tb.StudentT` for all coefficients on the scale of the data, or a dict of them by name, or
+        texts such as "normal(0, 1)" and "student_t(4, 0, 2.5)". Those not given follow the columns: Normal(0, 5 / sd of
+        the column), Normal(0, 5 / difference) if it has two values, and for the intercept Normal(0, 10) where all
+        columns are at their means. `fit.prior` has them.
+    group_prior: prior of the standard deviation of group effects: `tb.HalfCauchy(2.5)` unless given, `tb.HalfNormal` or
+        `tb.InverseSquare`, or a text such as "half_normal(1)".
     method: "auto" chooses among the others and says why in `fit.stats["why"]`; "thinned" looks at a handful of rows a
         draw, "two-stage" at all rows for what a surrogate lets pass, "mh" (Metropolis-Hastings) at all rows always.
         These are exact. "consensus" samples shards of the rows and combines their draws, "subsampling" estimates the
         log-likelihood from some rows: both are approximate, and the result says how far off it may be. For options,
         give a value: `tb.TwoStage(surrogate=tb.CaseControl(10_000))`, `tb.MH(proposal="one-at-a-time")`,
         `tb.Consensus(14, inner=tb.MH())`, `tb.Subsampling(tb.SplineProxy(7_000))`, `tb.Thinned()` or `tb.Auto()`.
-    draws: kept draws a chain. With `target_ess`, the most there may be. With neither, at least 1,000, and then until
-        the fit has converged, within a budget: 20,000 of "thinned", 5,000 of "two-stage" and "mh"; approximate methods
-        do not go on. `fit.stats["stopped"]` says why there are no more: "asked", "converged", "budget", "interrupted".
+    draws: draws to keep per chain. With `target_ess`, the most there may be. With neither, at least 1,000, and then as
+        many as it takes to converge, within a budget: 20,000 of "thinned", 5,000 of "two-stage" and "mh"; approximate
+        methods do not go on. `fit.stats["stopped"]` says why there are no more: "asked", "converged", "budget",
+        "interrupted".
     target_ess: stop as soon as every coefficient has this many effective draws.
-    chains: they run together, sharing passes over the data.
-    warmup: draws for tuning and settling, not kept.
+    chains: how many chains; they run together and share passes over the data.
+    warmup: warm-up draws per chain, which are not kept.
     seed: the same seed gives the same draws; drawn at random and recorded in `fit.stats` if None.
     weights: how often each row counts: a column's name or one number a row.
     offset: added to the linear predictor: a column's name or one number a row.
-    outcome: the value of the outcome's column that counts as 1, where that holds something else than 0 and 1. Of two
-        levels of text it is the obvious one ("yes", "true", ...) unless given, else the second; the fit says which.
+    outcome: the value of the outcome's column that counts as 1, where that holds anything but 0 and 1. If not given, it
+        is the obvious one of two levels of text ("yes", "true", ...), else the second; the fit says which.
     missing: "refuse" rows with missing values, or "drop" them; the fit says how many.
     decimal: the decimal sign of numbers in CSV files and in columns of text, "." or ",".
     na_values: texts that mark missing values, such as "?", or ["?", "-999"]; with these or `decimal`, columns of text
@@ -123,15 +124,16 @@ def fit(
         says which.
     memory: how much the rows may take, such as "2GB"; half of what is free, unless given. Rows that need more go to
         disk, where every method works on them, and gives the same draws (of group terms: the same posterior).
-    cache: a folder that keeps the rows as they are after the formula, so that the next fit with the same formula and
-        files need not read the files again.
+    cache: a folder that keeps the rows as the formula makes them, so that the next fit with the same formula and files
+        need not read the files again.
     engine: who holds the rows, if not this machine: a Dask client, the address of a Dask scheduler such as
         "tcp://10.0.0.1:8786", or the engine that `tb.mpi.run` gives. Paths are then read by the workers. A Dask frame
-        as data is with its own client. The draws are those of one machine, of group terms those of rows on disk.
-    checkpoint: a folder that keeps the run while it is under way. Whatever ends it, `tb.resume(checkpoint)`, or the
-        same call of `fit` again, goes on from there and ends with the draws of the unbroken run, bit for bit. Asked
-        for more `draws`, it goes on, too. A second process is refused meanwhile, and so are other data.
-    progress: whether to show progress: of passes over the data that take long, and of the draws.
+            given as data uses its own client. The draws are those of one machine; with group terms, those of rows on
+            disk.
+    checkpoint: a folder that keeps the run. Whatever ended it, `tb.resume(checkpoint)` or the same call of `fit`
+        continues it, and ends with the draws of an unbroken run, bit for bit. A call that asks for more `draws`
+        continues it, too. A second process is refused while the run is under way, and other data are always refused.
+    progress: whether to show the progress of the draws and of long passes over the data.
 
     >>> import numpy as np
     >>> import tallbayes as tb
@@ -182,12 +184,12 @@ def _fitted(given: dict[str, Any], checkpoint: str | None, standing: Standing | 
 
 
 def resume(checkpoint: str | os.PathLike[str], *, progress: bool = True, **again: Any) -> Fit:
-    """Go on with a run of `fit(..., checkpoint=...)` that was ended, in any way and at any time.
+    """Continue a run of `fit(..., checkpoint=...)`, however and whenever it was ended.
 
-    It ends with the draws that it would have had otherwise, bit for bit. What files do not keep has to be given again,
-    by the names it has in `fit`: `data` that were no files, weights and offsets that were arrays, functions of yours,
-    and an `engine`. Data that have changed are refused, and so is another version of tallbayes or of what it computes
-    with. A run that has ended gives its fit once more.
+    It ends with the draws of an unbroken run, bit for bit. What files do not keep has to be given again, under the
+    names of the arguments of `fit`: `data` that were not files, weights and offsets that were arrays, functions of
+    yours, and an `engine`. Data that have changed are refused, and so is another version of tallbayes or of the
+    libraries that it computes with. A run that is complete gives its fit once more.
 
     >>> import tempfile
     >>> import tallbayes as tb
@@ -256,7 +258,7 @@ def _modelled(given: dict[str, Any], strata: Sequence[str] = ()) -> Iterator[Mod
 def _refuse_for_splines(family: Family, given: dict[str, Any], data: Any) -> None:
     """Say what a spline cannot have."""
     if family != Bernoulli():
-        raise ValueError(f"s(...) is for outcomes of two kinds with the logit link, not for {family}")
+        raise ValueError(f"s(...) is for binary outcomes with the logit link, not for {family}")
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name}= is not for splines; leave it out, or fit a regression with terms such as bs(x)")

@@ -35,7 +35,7 @@ def compare_speed_command(fits: tuple[str, ...], by_parameter: bool, thin: int |
         if not equals or Path(text).exists():
             name, path = Path(text).stem, text
         if not name or not path:
-            raise click.UsageError(f"{text!r} is no name and file; write a=fit.nc, or fit.nc alone")
+            raise click.UsageError(f"{text!r} is not NAME=FILE or FILE; write a=fit.nc, or fit.nc alone")
         if name in paths:
             raise click.UsageError(f"two fits are called {name!r}; name them: a={paths[name]} b={path}")
         paths[name] = path
@@ -59,5 +59,5 @@ def compare_command() -> None:
     """The old name, which promised too much."""
     raise click.UsageError(
         "there is no command compare. `tallbayes compare-speed` compares how fast methods sampled one model. Comparing "
-        "models is something else: it asks which formula predicts better, and no command does that."
+        "models is something else: it asks which formula predicts better, and tb.compare_models does that in Python."
     )

@@ -60,10 +60,10 @@ HEADINGS = {  # options that are not here come before them
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
 of the rows and combines their draws) and subsampling (which estimates the log-likelihood) are not."""
-MEMORY_HELP = "What the rows may take of memory, such as 2GB; others go to disk.  [default: half of what is free]"
-ENGINE_HELP = "Have the data read, and the rows held, by the workers of this Dask scheduler (tcp://host:8786)."
-CACHE_HELP = "Keep the rows there as the formula has made them, and find them again the next time."
-CHECKPOINT_HELP = "Keep the run there while it is under way; `tallbayes resume FOLDER` goes on, whatever has ended it."
+MEMORY_HELP = "Memory that the rows may use, such as 2GB; the rest go to disk.  [default: half of what is free]"
+ENGINE_HELP = "Let the workers of this Dask scheduler (tcp://host:8786) read the data and hold the rows."
+CACHE_HELP = "Folder that keeps the rows as the formula makes them, for the next fit."
+CHECKPOINT_HELP = "Folder that keeps the run; `tallbayes resume FOLDER` continues it, however it was ended."
 SPLINES_HELP = "A spline of all variables, as with y ~ s(x, z): its shape and interactions are found with it."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
@@ -72,7 +72,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.argument("data", shell_complete=files)
 @click.argument("formula")
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
+@click.option("--out", type=OUT, metavar="FILE", help="Save the fit to this file (netCDF).")
 @click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
 @click.option("--family", callback=_family, default="bernoulli", show_default=True, help=FAMILY_HELP)
@@ -85,19 +85,19 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @click.option("--prior", multiple=True, callback=_priors, help=PRIOR_HELP)
 @click.option("--group-prior", callback=_group_prior, help=GROUP_PRIOR_HELP)
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help=METHOD_HELP)
-@click.option("--surrogate", callback=_surrogate, help=f"What screens proposals: {SURROGATES}.")
+@click.option("--surrogate", callback=_surrogate, help=f"Surrogate that screens proposals: {SURROGATES}.")
 @click.option("--proposal", type=click.Choice(PROPOSALS), help="How chains propose to move.")
-@whole("--subchain", 0, "Screened steps before each look at all rows; 0: look at each update.")
-@whole("--shards", 1, "Parts of the rows that a consensus samples.  [default: 14]")
+@whole("--subchain", 0, "Screened steps between looks at all rows; 0: look at all rows for each update.")
+@whole("--shards", 1, "Number of shards of a consensus.  [default: 14]")
 @click.option("--inner", type=click.Choice(INNER), help="Method on each shard of a consensus.  [default: auto]")
 @click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus deals rows to shards.")
 @click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
 @whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
 @click.option("--estimator", callback=_estimator, help=f"Estimator of the log-likelihood in subsampling: {ESTIMATORS}.")
-@whole("--draws", 1, "Kept draws a chain; with --target-ess, the most.  [default: until converged, 1000 at least]")
+@whole("--draws", 1, "Draws to keep per chain; with --target-ess, at most.  [default: until converged, 1000 at least]")
 @click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help=TARGET_HELP)
-@whole("--chains", 1, "Chains, which run together.", default=4)
-@whole("--warmup", 0, "Draws for tuning and settling, not kept.")
+@whole("--chains", 1, "Number of chains, which run together.", default=4)
+@whole("--warmup", 0, "Warm-up draws per chain, which are not kept.")
 @whole("--seed", 0, "The same seed gives the same draws.")
 @click.option("--weights", metavar="COLUMN", help="How many times each row counts.")
 @click.option("--offset", metavar="COLUMN", help="Added to the linear predictor of each row.")

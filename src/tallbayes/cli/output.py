@@ -56,7 +56,7 @@ def refuse(
 
     for file in (file for source in inputs for file in _files(source)):
         if is_open_as(1, file) and os.path.isfile(file):
-            raise click.UsageError(f"the standard output is '{file}', which is read; let it go elsewhere")
+            raise click.UsageError(f"the standard output is '{file}', which is also read; send the output elsewhere")
     given = {name: path for name, path in outputs.items() if path is not None}
     for name in (name for name, path in {**given, **folders}.items() if str(path) == "-"):
         raise click.UsageError(f"{name} '-' would be a file of that name, not the standard output; give it a name")
@@ -98,7 +98,7 @@ def _same(one: str | Path, other: str | Path) -> bool:
 def check_page(path: Path) -> None:
     """Refuse a report that is no page."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise click.BadParameter(f"{str(path)!r} must end in .html: a report is a page")
+        raise click.BadParameter(f"{str(path)!r} must end in .html: a report is a web page")
 
 
 def check_table(path: Path) -> None:

@@ -24,7 +24,7 @@ INTERVAL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @whole("--seed", 0, "Seed for the effects of groups that the fit has not seen.", default=0)
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Column of the data to keep; may be repeated.")
 @click.option("--keep-all", is_flag=True, help="Keep all columns of the data.")
-@click.option("--noise", is_flag=True, help="Intervals of new outcomes with their errors, of a Gaussian fit.")
+@click.option("--noise", is_flag=True, help="Intervals for new outcomes, errors included (Gaussian fits only).")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def predict_command(
     fit: Path,

@@ -17,13 +17,18 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 @click.command("resume")
 @click.argument("checkpoint", type=FOLDER)
-@click.option("--out", type=OUT, metavar="FILE", help="Keep the draws in this file (netCDF).")
+@click.option("--out", type=OUT, metavar="FILE", help="Save the fit to this file (netCDF).")
 @click.option("--report", type=OUT, metavar="FILE", help="Write a page about the fit (HTML).")
 @FORCE
 @click.option("--data", shell_complete=files, metavar="DATA", help="Where the data are, if they were moved.")
-@whole("--draws", 1, "Kept draws a chain, if there are to be more than were asked for.")
-@click.option("--target-ess", type=click.FloatRange(0, min_open=True), metavar="N", help="Go on to so many effective.")
-@click.option("--engine", metavar="ADDRESS", help="Have the rows held by the workers of this Dask scheduler.")
+@whole("--draws", 1, "Draws to keep per chain, if more than the run was started for.")
+@click.option(
+    "--target-ess",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Go on until every coefficient has this many effective draws.",
+)
+@click.option("--engine", metavar="ADDRESS", help="Let the workers of this Dask scheduler hold the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print the posterior as JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def resume_command(

@@ -82,6 +82,6 @@ def _refuse_folder(path: Path, force: bool) -> None:
     check_folder(path)
     held = sorted(file.name for file in path.iterdir()) if path.is_dir() else []
     if others := [name for name in held if not PARTS.fullmatch(name)]:
-        raise FileExistsError(f"the folder '{path}' holds {others[0]!r}, which may be of use; choose another name")
+        raise FileExistsError(f"the folder '{path}' holds {others[0]!r}, which would be deleted; choose another name")
     if held and not force:
         raise FileExistsError(f"'{path}' holds {held[0]!r} already; choose another name, or --force to replace it")

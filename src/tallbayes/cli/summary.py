@@ -22,7 +22,9 @@ STATS = (
 
 @click.command("summary")
 @click.argument("fit", type=OUT)
-@click.option("--json", "as_json", is_flag=True, help="For other programs; numbers that are not finite are null.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for other programs; numbers that are not finite are null."
+)
 def summary_command(fit: Path, as_json: bool) -> None:
     """Print a saved fit.
 

@@ -232,7 +232,7 @@ def _dates(name: str, values: Any, where: Where) -> Any:
         if pd.isna(cleaned).all():  # of no kind; the missing values are found later
             return cleaned
         raise ValueError(
-            f"column {name!r} holds no dates, as {', '.join(date_parts.PARTS)} need them; make it dates first, "
+            f"column {name!r} does not hold dates, which {', '.join(date_parts.PARTS)} need; make it dates first, "
             "with pandas.to_datetime for example"
         )
     if isinstance(values, pd.Series) and values.dtype.kind == "M" and not isinstance(values.dtype, pd.ArrowDtype):
@@ -241,7 +241,7 @@ def _dates(name: str, values: Any, where: Where) -> Any:
         zones = sorted({str(getattr(value, "tzinfo", None)) for value in values if not pd.isna(value)})
         if len(zones) > 1:
             raise ValueError(
-                f"column {name!r} has times of several time zones ({zones[0]}, {zones[1]}); make them of one first, "
+                f"column {name!r} has times of several time zones ({zones[0]}, {zones[1]}); convert them to one first, "
                 "with pandas.to_datetime(..., utc=True) for example"
             )
         values = _as_arrow(name, values, where)

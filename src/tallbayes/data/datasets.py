@@ -174,7 +174,7 @@ def fetch_member(url: str, member: str, sha256: str, folder: Path | None = None)
             with zipfile.ZipFile(archive) as opened:
                 extracted = opened.extract(member, scratch)
         except (zipfile.BadZipFile, zlib.error, KeyError) as error:
-            raise ValueError(f"{url} is no sound zip file with {member} in it ({error}); {by_hand}") from error
+            raise ValueError(f"{url} is not a valid zip file with {member} in it ({error}); {by_hand}") from error
         if (found := pooch.file_hash(extracted)) != sha256:
             raise ValueError(
                 f"{member} from {url} has sha256 {found}, expected {sha256}; "

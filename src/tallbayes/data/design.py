@@ -91,7 +91,7 @@ def materialise(
     array = np.empty((len(names), len(frame)))
     for i, name in enumerate(names):
         if matrix.dtypes.iloc[i].kind not in "biuf":
-            raise ValueError(f"{name!r} of the formula is text, and no number")
+            raise ValueError(f"{name!r} of the formula is text, not a number")
         array[i] = matrix.iloc[:, i].to_numpy()
     return Design(names, array, spec.transform_state, learned, spec.structure)
 
@@ -138,7 +138,7 @@ def _of_contrasts(said: str) -> str:
     if found := re.fullmatch(r"Shape of passed values is \((\d+), .*imply \((\d+), .*", said):
         return f"the contrasts have {found[1]} rows, but there are {found[2]} levels"
     if found := re.match(r"Value `(.*)` for `\w+\.base` is not among", said):
-        return f"the contrasts begin with the level {found[1]}, which is none of the levels"
+        return f"the contrasts begin with the level {found[1]}, which is not one of the levels"
     return "scores= needs a number for each level" if "Contrasts.scores" in said else said
 
 

@@ -205,7 +205,7 @@ class _Check:
         if isinstance(value, int) and abs(value) > limits.WHOLE:
             self.refuse(f"has {limits.LARGE} in {self.shown(node)!r}")
         if isinstance(value, complex):
-            self.refuse(f"has {self.shown(node)!r}, which is no real number")
+            self.refuse(f"has {self.shown(node)!r}, which is not a real number")
         return value
 
     def collection(self, node: ast.expr, entries: list[ast.expr]) -> Any:
@@ -223,7 +223,7 @@ class _Check:
         if _TRUTH in given and all(truths):
             return self.of_truths(node, op)
         if isinstance(op, ast.BitXor):
-            self.refuse(f"has {self.shown(node)!r}, where '^' joins bits; write '**' for a power")
+            self.refuse(f"has {self.shown(node)!r}, where '^' works on bits; write '**' for a power")
         if _COLUMN in given or _TRUTH in given:
             return _COLUMN
         if isinstance(op, ast.Pow) and given[0] and abs(given[1]) * abs(math.log2(abs(given[0]))) > 1024:
@@ -236,7 +236,7 @@ class _Check:
     def of_truths(self, node: ast.expr, op: ast.AST) -> Any:
         """Arithmetic of comparisons; NumPy takes their sums for 'or', and their negatives for 'not'."""
         if isinstance(op, ast.Add | ast.Sub | ast.UAdd | ast.USub):
-            self.refuse(f"has {self.shown(node)!r}, but a comparison is no number; {_NUMBER}")
+            self.refuse(f"has {self.shown(node)!r}, but a comparison is not a number; {_NUMBER}")
         return _TRUTH if isinstance(op, (ast.Mult, ast.Invert, *BITS)) else _COLUMN
 
     def call(self, node: ast.Call, known: dict[str, Arguments]) -> Any:
@@ -292,7 +292,9 @@ class _Check:
                 continue
             given = self.value(argument)
             if given is _TRUTH and not name.endswith(("where", "maximum", "minimum")):  # with few digits
-                self.refuse(f"has {self.shown(node)!r}, but {name} is for numbers, and a comparison is none; {_NUMBER}")
+                self.refuse(
+                    f"has {self.shown(node)!r}, but {name} is for numbers, and a comparison is not one; {_NUMBER}"
+                )
             if place or not name.endswith("where"):
                 truths.append(given is _TRUTH)
             text = isinstance(given, str) or given is _TEXTS
@@ -346,7 +348,7 @@ class _Check:
     def without(self, name: str, *needing: str) -> None:
         """Refuse contrasts without arguments that need some."""
         if name in needing:
-            self.refuse(f"has the contrasts {name}, which need more, as in {NOT_BARE[name]}")
+            self.refuse(f"has the contrasts {name}, which need arguments, as in {NOT_BARE[name]}")
 
     def quoted_name(self, node: ast.Call) -> Any:
         match node.args:

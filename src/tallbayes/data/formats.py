@@ -34,17 +34,17 @@ OTHERS = {  # what other files begin with
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
-    b"SQLite": "a database of SQLite",
+    b"SQLite": "an SQLite database",
     b"\x89HDF": "an HDF5 file",
     b"<!DOC": "a web page",
     b"<html": "a web page",
 }
 WORDS = {  # for what Arrow says of files that are damaged
     r"truncated|end of stream|expected to (be able to )?read|only \d+ bytes|smaller than": "it ends too early",
-    r"inflate|decompress|corrupt\w* .*(compressed|data)|data corruption": "what is packed in it is damaged",
-    r"page header": "a page of it is damaged",
-    r"thrift|magic bytes|base64|flatbuffers|IPC stream|not an arrow file": "what describes its columns is damaged",
-    r"offset invariant|UTF8|dictionary ind": "values of it are damaged",
+    r"inflate|decompress|corrupt\w* .*(compressed|data)|data corruption": "its compressed content is damaged",
+    r"page header": "one of its pages is damaged",
+    r"thrift|magic bytes|base64|flatbuffers|IPC stream|not an arrow file": "the description of its columns is damaged",
+    r"offset invariant|UTF8|dictionary ind": "some of its values are damaged",
 }
 
 
@@ -157,7 +157,7 @@ def in_words(error: Exception) -> str:
     """What is wrong with a file, in other words than Arrow has for it if it is damaged.
 
     >>> in_words(ValueError("Couldn't deserialize thrift: don't know what type"))
-    'what describes its columns is damaged'
+    'the description of its columns is damaged'
     """
     said = " ".join(str(error).split())
     return next((words for pattern, words in WORDS.items() if re.search(pattern, said, re.IGNORECASE)), said)

@@ -161,8 +161,8 @@ class Formula:
                 known, ordered = self.levels[str(name)]
                 if column.dtype != "category" and isinstance(known[0], str):
                     raise ValueError(
-                        f"column {name!r} holds no text, but did when the formula was learned, such as {known[0]!r}; "
-                        "make it text first"
+                        f"column {name!r} does not hold text, but did when the formula was learned, such as "
+                        f"{known[0]!r}; make it text first"
                     )
                 refuse_unseen(f"column {name!r}", column, known, where)
                 if isinstance(known[0], bool) and column.dtype != "category":

@@ -41,7 +41,7 @@ def from_json(text: str) -> dict[str, Any]:
     try:
         saved = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"the saved formula is no JSON ({error})") from error
+        raise ValueError(f"the saved formula is not JSON ({error})") from error
     version = saved.get("version") if isinstance(saved, dict) else None
     if version not in READABLE:
         raise ValueError(f"expected a formula saved in format {FORMAT_VERSION}, got format {version}")
@@ -86,7 +86,7 @@ def _check(
     """Raise ValueError if the parts do not fit each other."""
     every = (*coefficients, *left_out)
     if not coefficients or len(set(every)) < len(every):
-        raise ValueError(f"the coefficients {every} of the saved formula are none, or the same twice")
+        raise ValueError(f"the coefficients {every} of the saved formula are missing or repeated")
     for what, told in (("levels of", [*levels]), ("a flag", [*flags]), ("a time zone of", [*zones])):
         if strange := [name for name in told if name not in parsed.columns]:
             raise ValueError(f"the saved formula {parsed.text!r} has {what} {strange[0]!r}, which is not in it")
@@ -95,7 +95,7 @@ def _check(
     factors = {factor.expr: factor for term in parsed.right for factor in term.factors}
     names = {INTERCEPT if expr == "1" else expr for expr in factors}
     if strange := [name for name in every if not _made_of(name, names)]:
-        raise ValueError(f"the coefficient {strange[0]!r} is not of the saved formula {parsed.text!r}")
+        raise ValueError(f"the coefficient {strange[0]!r} does not belong to the saved formula {parsed.text!r}")
     for term in parsed.right:
         alone = [factor.expr for factor in term.factors if factor.eval_method.value == "lookup"]
         if len(term.factors) == len(alone) == 1 and alone[0] not in levels and alone[0] not in every:
@@ -118,7 +118,7 @@ def _check_memory(text: str, expressions: Iterable[str], transforms: dict[str, A
     if len(transforms) != len(calls) or known < len(calls) - forgetful:
         raise ValueError(
             f"the saved formula {text!r} has {len(calls)} terms such as scale(x) that remember something of the data, "
-            f"but knows it of {known}"
+            f"but what they remember is there for {known} only"
         )
 
 
@@ -145,7 +145,7 @@ def _made_of(name: str, factors: Iterable[str]) -> bool:
 
 def _is(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"the saved formula has {str(value)[:40]!r} where a {kind.__name__} must be")
+        raise ValueError(f"the saved formula has {str(value)[:40]!r} where a {kind.__name__} belongs")
     return value
 
 
@@ -156,13 +156,13 @@ def _names(value: Any) -> tuple[str, ...]:
 def _scalars(value: Any) -> list[Any]:
     for one in _is(value, list):
         if not (one is None or isinstance(one, bool | int | float | str)):
-            raise ValueError(f"the saved formula has {str(one)[:40]!r} where a level must be")
+            raise ValueError(f"the saved formula has {str(one)[:40]!r} where a level belongs")
     return list(value)
 
 
 def _levels(name: str, values: Any, ordered: Any) -> Levels:
     if not _scalars(values) or len({*values}) < len(values):
-        raise ValueError(f"column {name!r} of the saved formula has no levels, or the same twice")
+        raise ValueError(f"column {name!r} of the saved formula has no levels, or repeated ones")
     return Levels(values, _is(ordered, bool))
 
 

@@ -42,7 +42,7 @@ def names_and_dates(data: Any) -> Known:
         return Known(data, names, set())
     if source.others:
         raise ValueError(
-            f"not all files have the same columns, so that '.' is not clear: {source.others[0]!r} is not in the first "
+            f"not all files have the same columns, so '.' is ambiguous: {source.others[0]!r} is not in the first "
             "of them; name the columns of the formula one by one"
         )
     if source.elsewhere is not None:

@@ -199,7 +199,7 @@ class Column:
 
     def __init__(self, name: str, distinct: Distinct | None = None, hint: str | None = None) -> None:
         self.name, self.distinct, self.text, self.hint = name, distinct, Text(name), hint
-        self.odd: Odd | None = None  # the first text that is no number, if it is watched
+        self.odd: Odd | None = None  # the first text that is not a number, if it is watched
         self._looked = False  # for one
         self.truth = True  # all pieces held True and False
         self.zone: str | None = None  # of times
@@ -233,8 +233,8 @@ class Column:
         """See the time zone of a piece."""
         if None not in (zone, self.zone) and zone != self.zone:
             raise ValueError(
-                f"column {self.name!r} has times of several time zones ({self.zone or 'none'}, {zone or 'none'}); make "
-                "them of one first"
+                f"column {self.name!r} has times of several time zones ({self.zone or 'none'}, {zone or 'none'}); "
+                "convert them to one first"
             )
         self.zone = self.zone if zone is None else zone
 

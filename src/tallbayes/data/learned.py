@@ -107,7 +107,7 @@ class Learned:
                 raise ValueError(
                     f"levels=... leaves out levels: {what} also has {{{shown}}} (first at {part.where(first)})"
                 )
-            changed(f"{what} is {shown} at {part.where(first)}, which it was nowhere before")
+            changed(f"{what} is {shown} at {part.where(first)}, a value that it did not have before")
 
         formula = self.formula
         design = materialise(

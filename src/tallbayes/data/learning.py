@@ -97,7 +97,7 @@ class Learning:
         if asked.outcome is not None and self.coded is None:
             raise ValueError(
                 f"outcome={asked.outcome!r} says which value of a column counts as 1, but the left side "
-                f"{parsed.outcome!r} is no plain column; write the column's name there, or leave outcome= out"
+                f"{parsed.outcome!r} is not a plain column; write the column's name there, or leave outcome= out"
             )
         wanted = None if asked.outcome is None else outcomes.number(asked.outcome)
         self.distinct = {} if self.coded is None else {self.coded: Distinct(MAX_LEVELS, wanted)}
@@ -273,7 +273,7 @@ def _refuse_single(levels: Mapping[str, Sequence[Any]], coefficients: Sequence[s
     for name, values in levels.items():
         if len(values) == 1 and not any(f"{name}[" in coefficient for coefficient in coefficients):
             raise ValueError(
-                f"column {name!r} is {values[0]!r} in all rows, so that nothing can be learned of it; leave it out of "
+                f"column {name!r} is {values[0]!r} in all rows, so nothing can be learned about it; leave it out of "
                 "the formula"
             )
 

@@ -99,7 +99,7 @@ def sides(text: str) -> Any:
     except Exception as error:  # of its own kinds, and of others where it does not check what it is given
         why = plain(error)
         if re.search("^Numeric literals|numerical scaling", why):
-            why = "no number but 0 and 1 is a term; for a multiple of a column, write I(5 * x)"
+            why = "the only numbers that can be terms are 0 and 1; for a multiple of a column, write I(5 * x)"
         raise ValueError(f"cannot understand the formula {shown(text)}: {why}") from error
     if many:
         raise ValueError(

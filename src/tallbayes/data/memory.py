@@ -70,7 +70,7 @@ class Spread:
             count, squares = count + rows, squares + around
         if self.scale is True and count <= self.ddof:
             raise ValueError(
-                f"the formula has ddof={self.ddof:g} of {count} rows, where nothing is left to tell how they vary; "
+                f"the formula has ddof={self.ddof:g} of {count} rows, which leaves nothing to measure their spread by; "
                 "make it less than the number of rows"
             )
         spread = np.sqrt(squares / (count - self.ddof)) if self.scale is True else np.array(self.scale)
@@ -164,7 +164,7 @@ class Memory:
 
 def _refuse_many(name: str) -> NoReturn:
     raise ValueError(
-        f"{name!r} has more than {MOST:,} levels; leave out the C() if its values are numbers to go by, merge rare "
+        f"{name!r} has more than {MOST:,} levels; leave out the C() if its values are quantities, merge rare "
         "levels, or write its column as a group: (1 | column)"
     )
 

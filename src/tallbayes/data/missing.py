@@ -103,7 +103,7 @@ class Gaps:
         by_column = ", ".join(f"{name} {count:,}" for name, count in sorted(counts, key=lambda one: -one[1]))
         if not self.kept:
             raise ValueError(
-                f"every one of the {self.rows:,} rows has a missing value ({by_column}), so that none is left; leave "
+                f"every one of the {self.rows:,} rows has a missing value ({by_column}), so none is left; leave "
                 "the worst columns out of the formula, or impute them"
             )
         left = self.rows - self.kept

@@ -137,8 +137,8 @@ def refusal(name: str, levels: Sequence[str], odd: Odd | None, otherwise: str = 
     """What is wrong with a column that is nearly numbers, and what to do about it; `otherwise` is one thing more.
 
     >>> print(refusal("x", ["1", "2", "?"], Odd("?", "row 7")))
-    column 'x' is text, though 2 of its 3 different values are written like numbers: '?' at row 7 is no number; if it \
-marks a missing value, say na_values="?"
+    column 'x' is text, though 2 of its 3 different values are written like numbers: '?' at row 7 is not a number; if \
+it marks a missing value, say na_values="?"
     """
     if odd is None:
         return (
@@ -153,7 +153,7 @@ marks a missing value, say na_values="?"
         )
     return (
         f"column {name!r} is text, though {like:,} of its {len(levels):,} different values are written like numbers: "
-        f"{shown(odd.value)} at {odd.where} is no number; {remedy(odd.value, levels)}{otherwise}"
+        f"{shown(odd.value)} at {odd.where} is not a number; {remedy(odd.value, levels)}{otherwise}"
     )
 
 
@@ -192,6 +192,6 @@ decimal sign, say decimal=","', 'if its \\',\\' is the decimal sign, say decimal
         share = " (and divide by 100, if you want shares)" if sign == "%" else ""
         return f'strip the sign first, such as by column.str.replace("{sign}", "")' + share
     if kind == "decorated" and any(writing(level) == "decorated" for level in levels if level != value):
-        return "make its column numbers first, without what stands around them; if they are names, write C(...)"
+        return "make its column numbers first, without the text around them; if they are names, write C(...)"
     said = f'"{value}"' if value.isprintable() and '"' not in value and len(value) < SHORT else shown(value)
     return f"if it marks a missing value, say na_values={said}"

@@ -49,7 +49,7 @@ def _many(value: Any) -> bool:
     """Whether a value has so many parts that writing them all out would take long."""
     try:
         return len(value) > LONGEST
-    except TypeError:  # sparse matrices have a length that is no number
+    except TypeError:  # sparse matrices have a length that is not a number
         return False
 
 
@@ -190,14 +190,16 @@ def check_path(name: str, value: object, what: str = "a path") -> str:
     try:
         os.path.abspath(path)
     except FileNotFoundError:
-        raise ValueError(f"{name} must be {what}; {shown(path)} is none while the folder to work in is gone") from None
+        raise ValueError(
+            f"{name} must be {what}; {shown(path)} cannot be found from a working folder that is gone"
+        ) from None
     try:
         os.lstat(path)
     except UnicodeEncodeError:
-        refuse(name, f"{what}, in letters that the system can write", path)
+        refuse(name, f"{what}, in characters that the system can write", path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise ValueError(f"{name} must be {what}, but {shown(path)} is longer than the system takes") from None
+            raise ValueError(f"{name} must be {what}, but {shown(path)} is longer than the system allows") from None
     return path
 
 

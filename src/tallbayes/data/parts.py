@@ -138,7 +138,7 @@ class _Recode:
         codes: NDArray[Any] = values.codes if self._places is None else self._places[values.codes]
         if codes.min() < 0:
             first = int((codes < 0).argmax())
-            changed(f"column {self.name!r} is {values[first]!r} at {where(first)}, which it was nowhere before")
+            changed(f"column {self.name!r} is {values[first]!r} at {where(first)}, a value that it did not have before")
         return codes
 
 
@@ -165,7 +165,7 @@ class Places:
         places: NDArray[np.intp] = self._levels.get_indexer(values)
         if places.min() < 0:
             first = int(places.argmin())
-            changed(f"column {self.name!r} is {values[first]} at {where(first)}, which it was nowhere before")
+            changed(f"column {self.name!r} is {values[first]} at {where(first)}, a value that it did not have before")
         return places
 
 

@@ -47,7 +47,7 @@ def files_of(path: str, texts: Texts = USUAL) -> list[File]:
 def require_regular(path: str) -> None:
     """Raise ValueError if a path is that of a pipe or a device, which may never end and cannot be read twice."""
     if not os.path.isfile(path):
-        raise ValueError(f"{path!r} is no file but a pipe or a device; write what it gives to a file first")
+        raise ValueError(f"{path!r} is a pipe or a device, not a file; write what it gives to a file first")
 
 
 def _standard_input() -> File:

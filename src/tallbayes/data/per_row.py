@@ -23,15 +23,15 @@ def as_numbers(name: str, values: Any, what: str = "numbers, one for each row") 
     array([ 1., nan])
     >>> as_numbers("weights", ["1", "2"])
     Traceback (most recent call last):
-    ValueError: weights must be numbers, one for each row, but '1' at row 0 is no number
+    ValueError: weights must be numbers, one for each row, but '1' at row 0 is not a number
     """
     found = as_array(name, values, what)
     if found.dtype.kind == "O":
         for place, one in enumerate(found.ravel()):
             if not isinstance(one, int | float | Decimal | np.number | np.bool_ | None):
-                raise ValueError(f"{name} must be {what}, but {shown(one)} at row {place} is no number")
+                raise ValueError(f"{name} must be {what}, but {shown(one)} at row {place} is not a number")
     elif found.dtype.kind in "USMmT" and found.size:
-        raise ValueError(f"{name} must be {what}, but {shown(found.ravel()[0])} at row 0 is no number")
+        raise ValueError(f"{name} must be {what}, but {shown(found.ravel()[0])} at row 0 is not a number")
     elif found.dtype.kind not in "biuf":
         refuse(name, what, values)
     try:
@@ -60,7 +60,8 @@ def require_order(name: str, values: Any, data: Any) -> None:
     if own.is_unique and own.isin(index).all():
         raise ValueError(
             f"{name} is a Series that has the rows of the data in another order, by its index; give "
-            f"{name}.reindex(data.index) to have it follow the index, or {name}.to_numpy() to take it as it lies"
+            f"{name}.reindex(data.index) to have it follow the index, or {name}.to_numpy() to "
+            "take it in its present order"
         )
 
 

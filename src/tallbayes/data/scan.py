@@ -43,7 +43,7 @@ def scan(function: Callable[[], Iterable[Any]]) -> Source:
     frames = _Frames(function)
     names = next((frame.names for frame in frames.start()), None)
     if names is None:
-        raise ValueError(f"{WHAT} returned no frame")
+        raise ValueError(f"{WHAT} returned no frames")
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
         for number, frame in enumerate(frames.start()):
@@ -92,7 +92,7 @@ class _Frames:
         try:
             for number, frame in enumerate(returned):
                 if not _is_frame(frame):
-                    raise ValueError(f"frame {number} of {WHAT} is no data frame but {type(frame).__name__}")
+                    raise ValueError(f"frame {number} of {WHAT} is of type {type(frame).__name__}, not a data frame")
                 yield open_source(frame)
         finally:
             if isinstance(returned, Iterator) and hasattr(returned, "close"):

@@ -88,6 +88,6 @@ def refuse_constant(terms: Iterable[Any], columns: Iterable[Iterable[str]]) -> N
     for term, used in zip(terms, columns, strict=True):
         if not any(True for _ in used) and str(term) != INTERCEPT:
             raise ValueError(
-                f"the term {term} of the formula has no column in it, so that nothing can be learned of it; leave it "
+                f"the term {term} of the formula has no column in it, so nothing can be learned about it; leave it "
                 "out, or name a column"
             )

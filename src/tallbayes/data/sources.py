@@ -91,7 +91,7 @@ def _open_frame(data: Any) -> Source:
     if nw.dependencies.is_pandas_dataframe(data):  # by position: its names may be repeated, or not text
         if hasattr(data.columns, "levels"):
             raise ValueError(
-                f"the columns of the data have names in levels, such as {data.columns[0]!r}; join these first"
+                f"the columns of the data have names on several levels, such as {data.columns[0]!r}; join these first"
             )
         names = [str(name) for name in data.columns]
         return _held(names, len(data), lambda wanted: {name: data.iloc[:, names.index(name)] for name in wanted})
@@ -129,7 +129,9 @@ def _in_arrow(name: str, frame: Any) -> Any:
         return frame.select(name).to_arrow().column(0)
     except pa.ArrowInvalid as error:
         kind = frame.schema[name]
-        raise ValueError(f"column {name!r} is {kind}, which Arrow has not; make it Int64, Float64 or text") from error
+        raise ValueError(
+            f"column {name!r} is {kind}, which Arrow does not have; make it Int64, Float64 or text"
+        ) from error
 
 
 def _held(names: list[str], rows: int | None, load: Callable[[Sequence[str]], dict[str, Any]]) -> Source:

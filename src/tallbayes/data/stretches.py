@@ -122,7 +122,7 @@ def open_stretch(known: Stretch) -> Source:
     """Its rows, numbered as they are among all rows."""
     schema, files = _schema(known.schema), files_of(known.path, known.texts)
     if _hash([file.name for file in files]) != known.files:
-        raise ValueError(f"the files of {known.path!r} are no longer those that they were; fit again")
+        raise ValueError(f"the files of {known.path!r} have changed; fit again")
 
     def batches(wanted: Sequence[str]) -> Iterator[Batch]:
         types = {number: dict(_pairs(file.schema)) for number, file, _, _ in known.chosen}

@@ -44,7 +44,7 @@ def read(
         with READING:
             node = ast.parse(plain, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is too deep"
+        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is nested too deeply"
         raise ValueError(f"cannot understand {limits.shown(expression)} in {where}: {why}") from error
     _refuse_deep(expression, node, where, instead)
     return node

@@ -88,5 +88,5 @@ class _Telling(_Compiling):
     def on_start(self, event: Any) -> None:
         super().on_start(event)
         if self.seconds > WORTH_A_WORD and not self._told:
-            console().print("Compiling for this machine; that happens once, and is kept on disk.")
+            console().print("Compiling for this machine; this happens once, and the result is kept on disk.")
             self._told = True

@@ -68,7 +68,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     make_folder(f"{file.name}/rows")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    NotADirectoryError: cannot write '...': '...' is a file, and no folder; choose another name
+    NotADirectoryError: cannot write '...': '...' is a file, not a folder; choose another name
     """
     path = Path(path)
     for one in (path, *path.parents):
@@ -87,7 +87,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 def _refuse_file(path: Path, folder: Path) -> None:
     """Raise OSError if there is a file where the folder of a path, or one above it, should be."""
     if os.path.lexists(folder) and not folder.is_dir():
-        kind = "a link that leads nowhere" if folder.is_symlink() else "a file, and no folder"
+        kind = "a link that leads nowhere" if folder.is_symlink() else "a file, not a folder"
         raise NotADirectoryError(f"cannot write '{path}': '{folder}' is {kind}; choose another name")
 
 
@@ -100,7 +100,7 @@ def _check_beside(path: Path) -> None:
             pass
     except OSError as error:
         raise PermissionError(
-            f"cannot write '{path}': the folder '{path.parent}' takes no new files ({error.strerror})"
+            f"cannot write '{path}': the folder '{path.parent}' does not accept new files ({error.strerror})"
         ) from error
 
 

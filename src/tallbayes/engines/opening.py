@@ -50,7 +50,7 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
         try:
             engine = _client(from_dask, engine)
         except Exception as error:  # of whatever answers there instead
-            why = str(error) or "what answers, if anything, is none"
+            why = str(error) or "whatever answers there is something else"
             raise ValueError(f"no Dask scheduler answers at {shown(given)}: {why}") from error
     if not isinstance(engine, from_dask.Client):
         raise ValueError(

@@ -52,7 +52,7 @@ def written(path: str | os.PathLike[str], value: Any) -> Callable[[], None]:
 def read(path: str | os.PathLike[str]) -> Any:
     """The value that a file holds; DamagedError says what is wrong with a file that is not as it was written."""
     if Path(path).is_fifo():
-        raise DamagedError(f"'{path}' is no file but a pipe")  # which may never end
+        raise DamagedError(f"'{path}' is a pipe, not a file")  # which may never end
     try:
         return from_bytes(Path(path).read_bytes())
     except FileNotFoundError as error:
@@ -94,13 +94,13 @@ def from_bytes(content: bytes) -> Any:
     (1, 'a')
     >>> from_bytes(b"tallbayes packed 1")
     Traceback (most recent call last):
-    tallbayes.engines.packed.DamagedError: it does not begin as such files do
+    tallbayes.engines.packed.DamagedError: it does not begin like such a file
     """
     if not content.startswith(MAGIC):
-        raise DamagedError("it does not begin as such files do")
+        raise DamagedError("it does not begin like such a file")
     body, check = memoryview(content)[:-CHECK], content[-CHECK:]
     if zlib.crc32(body).to_bytes(CHECK, "little") != check:
-        raise DamagedError("its checksum does not fit; some of it was lost or changed")
+        raise DamagedError("its checksum does not match; some of it was lost or changed")
     start = len(MAGIC) + LENGTH
     stop = start + int.from_bytes(body[len(MAGIC) : start], "little")
     try:

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class BayesLinear(RegressorMixin, Regression):
-    """Linear regression with Normal errors, whose sd is estimated too.
+    """Bayesian linear regression with Normal errors, whose sd is estimated too.
 
     Parameters
     ----------
@@ -30,14 +30,14 @@ class BayesLinear(RegressorMixin, Regression):
     fit_intercept: whether there is an intercept.
     collinear: "drop" columns that are linear combinations of those before them, whose coefficients are then zero, or
         "refuse" them.
-    draws: kept draws a chain; until the fit has converged, if None.
-    chains: how many there are.
+    draws: draws to keep per chain; as many as it takes to converge, if None.
+    chains: how many chains.
     random_state: the seed: a whole number, a RandomState, or None for a new seed each time.
     progress: whether to show progress.
 
     After fitting, `coef_` (column,) and `intercept_` are posterior means, `coef_sd_` (column,) the sds of the former.
     `fit_` is the whole posterior, a `tb.GaussianFit`, with its summary, diagnostics and report; its parameter `sd` is
-    that of the errors. It holds no rows. Where columns give the target exactly, the errors are those of rounding.
+    that of the errors. It holds no rows. If the columns determine the target exactly, what is left are rounding errors.
 
     >>> from tallbayes.estimators.linear import BayesLinear
     >>> rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class BayesLogistic(ClassifierMixin, Regression):
-    """Two classes told apart by a logistic regression; probabilities are averaged over its posterior.
+    """Bayesian logistic regression for two classes; probabilities are averaged over the posterior.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class BayesLogistic(ClassifierMixin, Regression):
     collinear: "drop" columns that are linear combinations of those before them, whose coefficients are then zero, or
         "refuse" them.
     method: as `tb.fit` takes it.
-    draws: kept draws a chain; until the fit has converged, if None.
-    chains: how many there are.
+    draws: draws to keep per chain; as many as it takes to converge, if None.
+    chains: how many chains.
     random_state: the seed: a whole number, a RandomState, or None for a new seed each time.
     progress: whether to show progress.
 
@@ -92,7 +92,7 @@ class BayesLogistic(ClassifierMixin, Regression):
         return proba, np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """The log-odds of what `predict_proba` says of the second class."""
+        """The log-odds of the second class, from `predict_proba`."""
         tiny = np.finfo(float).eps / 2
         return np.asarray(logit(self.predict_proba(X)[:, 1].clip(tiny, 1 - tiny)))
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class BayesPoisson(RegressorMixin, Regression):
-    """Counts or rates by a Poisson regression with the log link; what is expected is averaged over its posterior.
+    """Bayesian Poisson regression for counts or rates, with the log link; predictions are averaged over the posterior.
 
     The target may be counts, or rates with the exposures as `sample_weight`, as for scikit-learn's `PoissonRegressor`:
     claims a year, with the years that each row was insured. The posterior is that of the counts with these exposures.
@@ -34,8 +34,8 @@ class BayesPoisson(RegressorMixin, Regression):
     collinear: "drop" columns that are linear combinations of those before them, whose coefficients are then zero, or
         "refuse" them.
     method: as `tb.fit` takes it.
-    draws: kept draws a chain; until the fit has converged, if None.
-    chains: how many there are.
+    draws: draws to keep per chain; as many as it takes to converge, if None.
+    chains: how many chains.
     random_state: the seed: a whole number, a RandomState, or None for a new seed each time.
     progress: whether to show progress.
 

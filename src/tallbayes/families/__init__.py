@@ -210,7 +210,7 @@ def with_trials(family: Family, trials: str | None) -> Family:
         raise ValueError(f"the formula counts successes among trials ({trials}), which is not for family {family.name}")
     if isinstance(family, Binomial) and family.trials is not None:
         raise ValueError(
-            f"the number of trials is there twice, in the formula ({trials}) and in {family}; leave out one of them"
+            f"the number of trials is given twice, in the formula ({trials}) and in {family}; leave out one of them"
         )
     return Binomial(trials, family.link)
 

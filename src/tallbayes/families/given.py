@@ -130,7 +130,7 @@ def _refuse_unfit(function: Function) -> None:
     """Refuse what Numba does not take, and functions that raise errors, which would be lost in compiled code."""
     name = getattr(function, "__name__", repr(function))
     if not isinstance(_plain(function), FunctionType):
-        raise ValueError(f"the function {name!r} of the family is none that is written in Python; wrap it in one")
+        raise ValueError(f"the function {name!r} of the family is not written in Python; wrap it in one that is")
     waiting, seen = [_plain(function)], set[int]()
     while waiting:
         one = waiting.pop()

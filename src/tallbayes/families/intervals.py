@@ -2,7 +2,7 @@
 
 An interval is a pair (low, high). Each operation gives one that surely holds the result, whatever was rounded: ends are
 moved outwards by more than the operation errs. What is not known to be bounded is infinite or NaN at one end, and a NaN
-stays: so a bound that is no number is no bound. Options that let a compiler reorder sums are off here.
+stays: so a bound that is not a number is no bound. Options that let a compiler reorder sums are off here.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Own(Usual):
         try_family(self.tag, y, eta, self.label)
         if (bad := ~np.isfinite(self.mean(eta))).any():
             raise ValueError(
-                f"the mean of the family {self.label!r} is no number where eta = {eta[int(bad.argmax())]:g}; it must "
-                "be one wherever the data may lead: use where(eta > 0, ..., ...), or another expression as mean="
+                f"the mean of the family {self.label!r} is not a number where eta = {eta[int(bad.argmax())]:g}; it "
+                "must be one wherever the data may lead: use where(eta > 0, ..., ...), or another expression as mean="
             )
 
 
@@ -213,7 +213,7 @@ def family(
             raise ValueError(f"the expression has all that is needed, so leave out {what}=")
     for key, number in constants.items():
         if keyword.iskeyword(key):
-            raise ValueError(f"the constant {key!r} needs another name: Python has that word for itself")
+            raise ValueError(f"the constant {key!r} needs another name: it is a word of the Python language")
         check_number(f"the constant {key!r}", number)
         if value is None and key not in re.findall(r"\w+", f"{expression} {mean}"):
             raise ValueError(f"the constant {key!r} is not in the expression; write it there, or leave it out")

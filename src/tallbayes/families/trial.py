@@ -55,7 +55,7 @@ def try_family(tag: Any, y: Array, eta: Array, name: str) -> None:
         if (worst := int(np.argmax(np.nan_to_num(off, nan=-np.inf)))) >= 0 and off[worst] > 0:
             raise ValueError(
                 f"the {what} derivative of the family {name!r} is {found[worst]:.6g} at y = {yy[worst]:g}, eta = "
-                f"{ee[worst]:.6g}, but differences say {slope[worst]:.6g}"
+                f"{ee[worst]:.6g}, but finite differences give {slope[worst]:.6g}"
             )
     if tag.trust != "none":
         _try_bounds(tag, name, yy, ee, spread, rng)

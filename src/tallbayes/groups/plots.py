@@ -22,9 +22,9 @@ Array = NDArray[np.float64]
 def caterpillar(fit: Fit, most: int = 60, narrow: bool = False) -> Figure:
     """Draw the posterior of each group's effect, sorted by its mean: the mean, the 50% and the 94% interval.
 
-    Hollow marks show what each group's rows alone would give, so that one sees how far the others pull it in; those
-    beyond the picture are triangles at its edge. More than `most` groups are drawn as bands, without their names. A
-    `narrow` figure is for phones.
+    Hollow marks show what each group's rows alone would give, and so how far the others pull it in; marks outside the
+    picture are triangles at its edge. More than `most` groups are drawn as bands, without their names. A `narrow`
+    figure is for phones.
 
     >>> from tallbayes.groups.example import group_example
     >>> figure = caterpillar(group_example(5))

@@ -56,7 +56,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class StudentT:
-    """Student-t prior for one coefficient, or for all of them: weak where the data speak, and with long tails.
+    """Student-t prior for one coefficient, or for all of them: it has long tails, which give way where the data speak.
 
     >>> StudentT(4, 0, 2.5)
     StudentT(df=4, mean=0, scale=2.5)
@@ -178,7 +178,7 @@ class Prior:
                 if name not in coefficients:
                     near = difflib.get_close_matches(str(name), coefficients, 1)
                     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(coefficients)}"
-                    raise ValueError(f"prior given for {name!r}, which is no coefficient of this model; {hint}")
+                    raise ValueError(f"prior given for {name!r}, which is not a coefficient of this model; {hint}")
             chosen = dict(prior)
         intercept, means = moments.intercept, np.zeros(len(names))
         widths, centers = outcome[1] * SLOPE_SD / moments.unit, np.zeros(len(names))

@@ -137,7 +137,7 @@ class RowFunction:
     def _run(self, what: str, arrays: Arrays, start: int, stop: int, function: Callable[..., Any], *given: Any) -> Any:
         """What a function gives; what it raises is told with the rows that it was given."""
         try:
-            with np.errstate(all="ignore"):  # what is no number is looked for below
+            with np.errstate(all="ignore"):  # what is not a number is looked for below
                 return function(*given)
         except ImportError:
             raise

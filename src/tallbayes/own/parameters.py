@@ -275,4 +275,4 @@ def _known(name: str, names: Sequence[str], where: str) -> None:
     if name not in names:
         near = difflib.get_close_matches(str(name), names, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-        raise ValueError(f"{where} names {name!r}, which is no parameter in start=; {hint}")
+        raise ValueError(f"{where} names {name!r}, which is not a parameter in start=; {hint}")

@@ -37,7 +37,7 @@ def try_prior(parameters: Parameters) -> None:
     one, other = (float(parameters.log_prior(at)[0]) for _ in range(2))
     if one != other:
         raise ValueError(
-            f"the prior gives {one:.10g} at the start, but {other:.10g} when it is asked again; it must depend on "
+            f"the prior gives {one:.10g} at the start, but {other:.10g} when it is called again; it may depend on "
             "theta alone"
         )
 
@@ -49,7 +49,7 @@ def _refuse_change(function: RowFunction, one: Array, other: Array, some: Arrays
         place = int(changed.argmax())
         raise ValueError(
             f"{function.name} gives {one[place]:.10g} for {function.told(some, place)}, but {other[place]:.10g} "
-            f"{when}; what a row tells must depend on theta and that row alone"
+            f"{when}; the value of a row may depend on theta and that row alone"
         )
 
 

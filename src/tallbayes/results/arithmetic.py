@@ -89,7 +89,7 @@ def _plain(fit: Fit, text: str) -> tuple[str, list[str]]:
         if text[at] == "`":
             name, closed, _ = text[at + 1 :].partition("`")
             if not closed:
-                raise ValueError(f"a backtick in {limits.shown(text)} has no other one")
+                raise ValueError(f"a backtick in {limits.shown(text)} is not closed")
             if name not in known:
                 raise unknown(fit, name)
             end = at + len(name) + 2
@@ -163,11 +163,11 @@ class Computed:
             case ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
                 self.refuse(node, "has '&' or '|'; write 'and' or 'or'")
             case ast.Compare(ops=ops) if not all(type(op) in COMPARISONS for op in ops):
-                self.refuse(node, f"is none of what an expression can hold: {KNOWN}")
+                self.refuse(node, f"is not allowed in an expression, which can hold {KNOWN}")
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 self.refuse(node, "is true or false, where a number is needed; fit.prob gives probabilities")
             case _:
-                self.refuse(node, f"is none of what an expression can hold: {KNOWN}")
+                self.refuse(node, f"is not allowed in an expression, which can hold {KNOWN}")
 
     def truth(self, node: ast.expr) -> Truths:
         """Whether something holds, for each draw."""

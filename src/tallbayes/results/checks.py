@@ -38,9 +38,9 @@ def state_of(saved: Any) -> dict[str, Any]:
     try:
         state = json.loads(saved)
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"what it says of the fit is no JSON ({error})") from error
+        raise ValueError(f"its description of the fit is not JSON ({error})") from error
     if not isinstance(state, dict):
-        raise ValueError("what it says of the fit is no JSON object")
+        raise ValueError("its description of the fit is not a JSON object")
     _require(state, {"format": (int,)}, "the fit")
     return state
 
@@ -55,7 +55,7 @@ def check_state(state: dict[str, Any]) -> None:
         raise ValueError(f"stats have no seconds of sampling, but {seconds!r}")
     for name in ("doubts", "pulled", "warnings", "told", "default_priors"):
         if not all(isinstance(one, str) for one in stats.get(name, [])):
-            raise ValueError(f"{name!r} of stats are no sentences")
+            raise ValueError(f"{name!r} of stats are not sentences")
     if "fitted" in stats:
         datetime.fromisoformat(stats["fitted"])
     if "outcomes" in stats:
@@ -88,10 +88,10 @@ def check_draws(parts: dict[str, Any]) -> None:
 def calibration(saved: Any) -> Calibration:
     """Predictions against outcomes, by bins."""
     if not isinstance(saved, list) or len(saved) != len(Calibration._fields):
-        raise ValueError("the calibration has not its five parts")
+        raise ValueError("the calibration does not have its five parts")
     parts = [np.array(part, dtype=float) for part in saved]
     if {part.shape for part in parts} != {(len(saved[0]),)} or not len(saved[0]):
-        raise ValueError("the calibration has not the same bins in all parts")
+        raise ValueError("the calibration does not have the same bins in all parts")
     return Calibration(*parts)
 
 
@@ -124,7 +124,7 @@ def _check_columns(columns: dict[str, Any], count: int) -> None:
     if not all(isinstance(one, list) and len(one) == count for one in lists):
         raise ValueError(f"what is known of the columns is not there for each of {count} coefficients")
     if not all(isinstance(value, int | float) for one in lists if one is not None for value in one):
-        raise ValueError("what is known of the columns are no numbers")
+        raise ValueError("what is known of the columns is not numeric")
 
 
 def _some(names: Any) -> str:

@@ -19,8 +19,8 @@ def compare(**fits: Fit) -> pd.DataFrame:
     """One line per fit of the same model, the first being the reference.
 
     The redpm columns are ratios of effective draws per minute to the reference: the median over parameters
-    for every draw, every 10th and every 20th, and the minimum. `largest_z` is the largest difference to the
-    reference's posterior means in Monte Carlo standard errors, and `largest_z_sd` that of the posterior sds.
+    for every draw, every 10th and every 20th, and the minimum. `largest_z` is the largest difference from the
+    reference's posterior means, in Monte Carlo standard errors, and `largest_z_sd` that of the posterior sds.
 
     >>> from tallbayes.results.example import example
     >>> table = compare(mh=example(), two_stage=example(seed=1, seconds=30.0))

@@ -36,11 +36,11 @@ def compare_models(
     data: Any = None,
     **others: Fit | Elpd,
 ) -> pd.DataFrame:
-    """Models of the same outcomes, the best first: how well each predicts rows that it has not seen.
+    """Compare models of the same outcomes by how well each predicts rows that it has not seen, the best first.
 
-    Give fits by name, or what `fit.loo()` gives. `rows`, drawn at random with the same `seed` for all, are looked at
-    closely; see `Fit.loo`. `kind` is "loo" or "waic". The `data` are needed where fits were loaded and data were no
-    file.
+    Give fits, or what `fit.loo()` returns, by name. `rows`, drawn at random with the same `seed` for all, are looked at
+    closely; see `Fit.loo`. `kind` is "loo" or "waic". The `data` are needed for fits that were loaded, if the data were
+    not a file.
 
     Columns are as in `arviz.compare`: `rank`, `elpd` (higher is better), `p` (the effective number of parameters),
     `elpd_diff` (to the best), `se` of `elpd`, `dse` of `elpd_diff`, `subsampling_se` and `subsampling_dse` (how much of
@@ -88,8 +88,8 @@ def _looked(
         raise ValueError(f"{name!r} is {one.kind.upper()}, but the comparison is by {criterion.kind.upper()}")
     if not one.looked.places:
         raise ValueError(
-            f"the rows of {name!r} were sorted by group, or equal ones were merged, so that nobody knows which are "
-            "which in another model: make the fit by tb.fit, and give the fit itself"
+            f"the rows of {name!r} were sorted by group, or equal ones were merged, so they cannot be "
+            "matched with the rows of another model: make the fit by tb.fit, and give the fit itself"
         )
     return one
 
@@ -146,7 +146,7 @@ def _check_alike(name: str, one: Elpd, other: str, two: Elpd) -> None:
         )
     if (first.seed, first.numbers.size) != (second.seed, second.numbers.size):
         raise ValueError(
-            f"{name!r} and {other!r} were looked at on other rows; give fit.loo() the same rows= and seed=, or "
+            f"{name!r} and {other!r} were evaluated on different rows; give fit.loo() the same rows= and seed=, or "
             "compare_models the fits themselves"
         )
     pairs = ((first.numbers, second.numbers), (first.y, second.y), (first.weights, second.weights))

@@ -55,7 +55,7 @@ def from_bytes(content: bytes, fit: Fit) -> tuple[Origin, Standing]:
     with _as_damage():
         if found := others(kept["versions"]):
             raise CheckpointError(
-                f"the fit was made with {found}; its draws might go on otherwise here: take the versions "
+                f"the fit was made with {found}; its next draws might differ here: use the versions "
                 "that made it, or fit again"
             )
         origin = _origin(kept)
@@ -129,7 +129,7 @@ def _put(kept: dict[str, Any], fit: Fit) -> Draws:
     log_first, log_second = np.full(shape, np.nan), np.full(shape, np.nan if kept["one_stage"] else 0.0)
     draws = Draws(theta, log_posterior, screened, decided, accepted, log_first, log_second, variance)
     if any(len(part) != steps for part in draws) or theta.shape[:2] != (steps, chains) or screened.shape != shape:
-        raise ValueError("its draws have not the shape of the posterior")
+        raise ValueError("its draws do not have the shape of the posterior")
     return draws
 
 
@@ -171,5 +171,5 @@ def _filled(kept: Any, shape: tuple[int, ...]) -> Array:
 def _flags(kept: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     count = int(np.prod(shape))
     if kept.size != -(-count // 8):
-        raise ValueError("its flags are not one for each draw")
+        raise ValueError("it does not have a flag for each draw")
     return np.unpackbits(kept, count=count).reshape(shape).astype(bool)

@@ -166,7 +166,7 @@ def check_same(fit: Fit, model: Model) -> None:
     others = [name for name in coordinates if names.get(str(name)) != [str(one) for one in coordinates[name]]]
     if {*values} != {*map(str, fit.posterior.data_vars)} or others:
         raise ValueError(
-            "these data make another model than the fit has draws of: "
+            "these data give a model other than the one that was fitted: "
             f"{f'{others[0]!r} has other values' if others else 'it has other parameters'}; give the data of the fit"
         )
     if model.observations != fit.stats["rows"]:

@@ -127,7 +127,7 @@ def _place(side: Side, sides: list[Side]) -> int:
 def formula_of(fit: Fit) -> Any:
     """The formula, without which rows cannot be changed."""
     if fit.formula is None:
-        raise ValueError("this fit has no formula, so that it does not know its variables; use fit.posterior itself")
+        raise ValueError("this fit has no formula, so it does not know its variables; use fit.posterior instead")
     return fit.formula
 
 

@@ -30,9 +30,9 @@ Array = NDArray[np.float64]
 class Elpd:
     """How well a model predicts rows that it has not seen: the sum of their expected log predictive densities.
 
-    `elpd` is higher for better models, with the standard error `se` that comes from there being so many rows and no
-    more, and `subsampling_se` from `subsample_size` rows standing for all. `p` is the effective number of parameters.
-    `pareto_k` says of each row that was looked at whether to trust its weights; they are fine below `good_k`.
+    `elpd` is higher for better models. Its standard error `se` comes from the limited number of rows, and
+    `subsampling_se` from using `subsample_size` rows to stand for all. `p` is the effective number of parameters.
+    `pareto_k` shows whether to trust the weights of each row that was looked at; below `good_k` they are fine.
 
     Names are those of arviz's ELPDData.
     """

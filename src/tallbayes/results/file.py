@@ -69,7 +69,7 @@ def sealed(content: bytes | memoryview) -> list[bytes | memoryview]:
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
-    """Read a fit that `Fit.save` wrote; DamagedError says what is wrong with a file that was changed since.
+    """Read a fit that `Fit.save` wrote; a DamagedError says what is wrong with a file that has been changed.
 
     >>> load("no_such_file.nc")
     Traceback (most recent call last):
@@ -158,7 +158,9 @@ def _has_seal(path: str) -> bool:
         for part in _read(file, length):
             found.update(part)
     if found.digest() != seal[len(SEAL) :]:
-        raise DamagedError(f"{path!r} is damaged, or was changed: its checksum does not fit. Take a copy, or fit again")
+        raise DamagedError(
+            f"{path!r} is damaged, or was changed: its checksum does not match. Take a copy, or fit again"
+        )
     return True
 
 

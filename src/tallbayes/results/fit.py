@@ -150,7 +150,7 @@ class Fit:
 
     @property
     def main_parameters(self) -> tuple[str, ...]:
-        """Those that are shown where all would be too many."""
+        """The parameters that are shown where all would be too many."""
         return self.parameters
 
     @property
@@ -191,8 +191,8 @@ class Fit:
 
         `interval` is the share of draws in the interval, `kind` "eti" (equal tails) or "hdi" (the shortest one). With
         `exponentiate`, mean, sd, interval and Monte Carlo errors are those of exp(draws) of coefficients and of effects
-        of groups: odds ratios, or ratios of means (rates) with a log link, or of hazards with cloglog; of the intercept
-        the odds or the mean where all columns are 0. The sd of the groups is left as it is.
+        of groups: odds ratios, or ratios of means (rates) with a log link, or of hazards with cloglog; for the
+        intercept, the odds or the mean where all columns are 0. The sd of the groups stays as it is.
 
         >>> from tallbayes.results.example import example
         >>> example().summary()[["mean", "sd", "r_hat"]].round(2)
@@ -248,12 +248,13 @@ class Fit:
     def prob(self, statement: str) -> float:
         """The posterior probability of a statement about parameters: the share of draws in which it is true.
 
-        A statement compares parameters, numbers, and what is computed of them by + - * / **, abs, exp, log and sqrt,
+        A statement compares parameters, numbers, and what is computed from them by + - * / **, abs, exp, log and sqrt,
         and joins comparisons by `and`, `or` and `not`. Names are written as in `parameters`; where one could also be
         read as something else, put it in backticks.
 
         The Monte Carlo standard error of a probability p is about sqrt(p (1 - p) / n), with the `ess_bulk` of the
-        parameters for n. A probability of 0 or 1 means that of about n independent draws none, or all, had it so.
+        parameters for n. A probability of 0 or 1 means that the statement was true in none, or all, of about n
+        independent draws.
 
         >>> from tallbayes.results.example import example
         >>> example().prob("fico > 0"), example().prob("Intercept < -1 and 0.4 < fico < 0.6")
@@ -270,7 +271,7 @@ class Fit:
         interval: float = 0.94,
         kind: str = "eti",
     ) -> pd.DataFrame:
-        """One line per expression of parameters, such as a difference of two: all that `summary` says of a parameter.
+        """One line per expression of parameters, such as a difference of two, with the columns of `summary`.
 
         `contrasts` is an expression, a list of them, or a dict of them by name; `prob` says what they can hold. With
         `exponentiate`, a difference of coefficients becomes a ratio of odds, means or hazards.
@@ -304,7 +305,7 @@ class Fit:
         return {}
 
     def edpm(self, thin: int = 1, setup: bool = False) -> pd.Series[float]:
-        """Effective draws per minute of sampling; with `setup`, of everything else but diagnostics as well.
+        """Effective draws per minute of sampling; with `setup`, per minute of the whole run except diagnostics.
 
         >>> from tallbayes.results.example import example
         >>> fit = example()
@@ -321,10 +322,10 @@ class Fit:
         return pd.Series(values, index=pd.Index(self.parameters), name="edpm")
 
     def problems(self) -> list[str]:
-        """Problems with the draws, and priors that are at odds with the data, a sentence each; empty if all is well.
+        """Problems with the draws and priors that conflict with the data, one sentence each; empty if all is well.
 
-        A prior that moves a coefficient by more than half a standard error from what the data alone say is named. The
-        draws are right for that prior all the same.
+        A prior is named if it moves a coefficient by more than half a standard error from what the data alone say. The
+        draws are still right for that prior.
 
         >>> from tallbayes.results.example import example
         >>> example().problems()
@@ -345,8 +346,8 @@ class Fit:
     def converged(self) -> bool:
         """Whether no diagnostic finds a problem with the draws.
 
-        Diagnostics compare chains with each other. Those of an approximate method (`stats["exact"]` is False) may agree
-        and still all be off, so there this means "mixed", and that is what printed fits and reports say.
+        Diagnostics compare chains with each other. With an approximate method (`stats["exact"]` is False) they may
+        agree and still all be off. There this means "mixed", which is what printed fits and reports say.
 
         >>> from tallbayes.results.example import example
         >>> fit = example()
@@ -358,12 +359,12 @@ class Fit:
     def more(
         self, draws: int | None = None, target_ess: float | None = None, *, progress: bool = True, **again: Any
     ) -> Fit:
-        """Another fit with these draws, and so many more after them a chain, or until all have `target_ess`.
+        """Another fit that continues this one: with so many more `draws` per chain, or until all have `target_ess`.
 
         The draws are those of one longer run, bit for bit. The data are read once more, and set-up and warm-up are done
-        again; with a checkpoint they go on in its folder, and warm-up is not done again. A fit that was loaded
-        needs what its file has not: `more(draws=1_000, data=frame)` where data were no file; weights and offsets that
-        were arrays; functions of yours; an `engine`; the `model` of `tb.sample`.
+        again; with a checkpoint they go on in its folder, and warm-up is not done again. A fit that was loaded needs
+        whatever its file does not hold: data that were not a file, as in `more(draws=1_000, data=frame)`; weights and
+        offsets that were arrays; functions of yours; an `engine`; the `model` of `tb.sample`.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
@@ -377,13 +378,13 @@ class Fit:
         return go_on(self, draws, target_ess, again, progress)
 
     def update(self, formula: str = "~ .", **changes: Any) -> Fit:
-        """Another fit, as `tb.fit` made this one but for its formula and whatever arguments are given.
+        """Another fit, made like this one except for its formula and the arguments that are given.
 
-        A '.' stands for the old left or right side, `- x` takes a term away, and what is left of the '~' may be left
-        out. A group term or offset() goes as a whole, as in "~ . - (1 | bank)"; a spline s(...) can only be replaced.
-        All arguments of `tb.fit` that are not given are those of this fit, its seed too, but for `checkpoint`: the new
-        fit has none, unless one is given. A fit that was loaded, or copied, needs what its file has not, such as
-        `data` that were no file.
+        A '.' stands for the old left or right side, `- x` takes a term away, and the left side may be omitted. A group
+        term or offset() is removed as a whole, as in "~ . - (1 | bank)"; a spline s(...) can only be replaced. All
+        other arguments of `tb.fit`, the seed included, are those of this fit, except `checkpoint`: the new fit has none
+        unless one is given. A fit that was loaded or copied needs whatever its file does not hold, such as `data` that
+        were not a file.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "z": [1.0, 0.0, 0.0, 1.0], "y": [0, 1, 0, 1]}
@@ -405,15 +406,14 @@ class Fit:
     ) -> pd.DataFrame:
         """Posterior mean and interval of each row's expected outcome, from evenly spaced draws.
 
-        That is a probability, for counts of successes their expected share, and for Poisson counts the expected count
-        at the exposure that `new_data` has.
-        An offset that was a column of the data is read from `new_data`. Where the model was fitted with an
-        array of offsets, give `offset`: one number per row, or one for all. Rows are read piece by piece, so that only
-        the three numbers of each are held; `predict_to` holds not even those.
+        That is a probability, the expected share for counts of successes, and for Poisson counts the expected count at
+        the exposure in `new_data`. An offset that was a column of the data is read from `new_data`. Where the model was
+        fitted with an array of offsets, give `offset`: one number per row, or one for all. Rows are read piece by
+        piece, so that only the three numbers of each are held; `predict_to` holds not even those.
 
-        With a group term, rows of a group that the model was fitted to get the draws of its effect. Each other group
-        gets effects drawn from N(0, sigma^2), one for each draw of sigma, shared by all its rows. They depend on `seed`
-        and on the name of the group alone: the same seed gives the same prediction, whatever other rows there are.
+        With a group term, rows of a group that the fit has seen get the draws of its effect. Any other group gets
+        effects drawn from N(0, sigma^2), one for each draw of sigma and shared by all its rows. They depend only on
+        `seed` and the name of the group: the same seed gives the same prediction, whatever other rows there are.
 
         >>> from tallbayes.results.example import example
         >>> example().predict({"fico": [-1.0, 1.0]}).round(1)
@@ -437,10 +437,10 @@ class Fit:
         seed: int = 0,
         progress: bool = True,
     ) -> int:
-        """Write what `predict` gives to a Parquet or CSV file, however many rows there are; returns their number.
+        """Write what `predict` gives to a Parquet or CSV file, however many rows there are, and return their number.
 
-        `keep` are columns of the data that the file has before the predictions. Rows are read and written piece by
-        piece, and a file appears when it is complete. An open file, such as `sys.stdout.buffer`, gets CSV.
+        `keep` names columns of the data to write before the predictions. Rows are read and written piece by piece, and
+        the file appears when it is complete. An open file, such as `sys.stdout.buffer`, gets CSV.
 
         >>> from tallbayes.results.example import example
         >>> import tempfile
@@ -461,13 +461,13 @@ class Fit:
     def loo(self, rows: int = 10_000, *, seed: int = 0, progress: bool = True, **again: Any) -> Elpd:
         """Leave-one-out cross-validation: how well rows are predicted by the posterior of all others.
 
-        That is by importance sampling with Pareto smoothing for some `rows`, drawn at random with this `seed`, and by
-        an approximation for all. `subsampling_se` says how much that may be off, and is 0 where all rows are looked at.
-        A row of weight w is w observations, of which one is left out, as one of the trials of a binomial outcome is.
-        With groups, the group of a row is known.
+        It uses importance sampling with Pareto smoothing for some `rows`, drawn at random with this `seed`, and an
+        approximation for all rows. `subsampling_se` says how far off that may be; it is 0 where all rows are looked at.
+        A row of weight w is w observations, of which one is left out; of a binomial outcome, one trial is left out.
+        With groups, the group of the row that is left out is known.
 
-        The data are read once more. A fit that was loaded needs what its file has not, as `more` does:
-        `loo(data=frame)` where data were no file, the `model` of `tb.sample`, an `engine`.
+        The data are read once more. A fit that was loaded needs whatever its file does not hold, as for `more`: data
+        that were not a file, as in `loo(data=frame)`; the `model` of `tb.sample`; an `engine`.
 
         >>> import numpy as np
         >>> import tallbayes as tb
@@ -484,7 +484,7 @@ class Fit:
         return elpd("loo", self, rows, seed, progress, again)
 
     def waic(self, rows: int = 10_000, *, seed: int = 0, progress: bool = True, **again: Any) -> Elpd:
-        """The widely applicable information criterion, as `loo` computes leave-one-out; prefer that one."""
+        """The widely applicable information criterion, with the arguments of `loo`, which is the better choice."""
         from tallbayes.results.cross_validation import elpd
 
         return elpd("waic", self, rows, seed, progress, again)
@@ -492,10 +492,10 @@ class Fit:
     def log_likelihood(
         self, rows: int | ArrayLike | None = 1_000, *, seed: int = 0, progress: bool = True, **again: Any
     ) -> xr.DataArray:
-        """The log-likelihood (chain, draw, row) of some rows: so many drawn at random, or those with these numbers.
+        """The log-likelihood (chain, draw, row) of some rows: a number of random ones, or those given by number.
 
-        Rows are counted from 0, without those that were left out; None means all of them, if there is memory for so
-        many numbers. The data are read once more; see `loo` for what a fit needs that was loaded.
+        Rows are counted from 0, without those that were left out. None means all of them, if there is enough memory.
+        The data are read once more; see `loo` for what a loaded fit needs.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]}
@@ -522,7 +522,9 @@ class Fit:
     def _predicted(self, source: Source, keep: Sequence[str], asked: Asked) -> Iterator[Predicted]:
         """Predictions piece by piece, and the columns to keep of each piece."""
         if self.formula is None:
-            raise ValueError("this fit has no formula, so it cannot predict; use fit.posterior['beta'] yourself")
+            raise ValueError(
+                "this fit has no formula, so it cannot predict; compute from fit.posterior['beta'] instead"
+            )
         asked.check()
         beta = self._values("beta", "coefficient")
         chosen = evenly_spaced(asked.draws, beta.shape[0] * beta.shape[1])
@@ -534,10 +536,10 @@ class Fit:
     def predictive(
         self, new_data: Any, *, draws: int = 1_000, offset: float | None = None, seed: int = 0
     ) -> xr.DataArray:
-        """Posterior predictive draws (chain, draw, row): outcomes of new rows as the model would make them.
+        """Posterior predictive draws (chain, draw, row): outcomes that the model simulates for new rows.
 
-        About so many `draws` of all chains are taken, evenly spaced. All of it is held in memory; for means and
-        intervals of many rows there is `predict`. Groups that the fit has not seen get effects of their own, as in
+        About this many `draws` are taken, evenly spaced, from all chains together. The result is held in memory; for
+        means and intervals of many rows use `predict`. Groups that the fit has not seen get effects of their own, as in
         `predict`, and counts of successes need the number of trials of each row.
 
         >>> from tallbayes.results.example import example
@@ -563,24 +565,24 @@ class Fit:
         interval: float = 0.94,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Average over rows of the expected outcome, with its interval.
+        """The expected outcome, averaged over rows, with its interval.
 
         Parameters
         ----------
-        variables: values that rows get in turn, `{"age": [30, 50]}`, or the name of a categorical variable for all of
-            its levels; of several variables all combinations. Rows stay as they are if None.
-        by: columns by whose values averages are made.
-        data: the rows to average over; those that the fit was made from if None. One row is an average of itself.
-        weights: a column by which rows count; that of the fit if it had one.
+        variables: values that all rows take in turn, `{"age": [30, 50]}`, or the name of a categorical variable for all
+            of its levels; several variables are combined in all ways. Rows stay as they are if None.
+        by: a column or several; there is an average for each combination of their values.
+        data: the rows to average over; those that the fit was made from if None. A single row will do.
+        weights: a column of weights for the averages; if None, that of the fit, if it had one.
         offset: for a model that was fitted with an array of offsets, a number for all rows.
         engine: who reads the data, as in `tb.fit`; that of the fit if None.
-        draws: how many there are to be, evenly spaced.
-        rows: so many rows tell by how much draws differ, and all rows where their centre is.
-        interval: the share of draws between the ends of the interval.
-        seed: which rows these are.
+        draws: how many draws to use, evenly spaced.
+        rows: how many rows to look at with every draw, for the intervals; the mean comes from all rows.
+        interval: the share of draws inside the interval.
+        seed: for drawing these rows.
 
-        The expected outcome is a probability, or of counts of successes their share, an expected count, or a mean.
-        `mcse_mean` is the Monte Carlo error of the mean: of the draws, and of looking at some rows only.
+        The expected outcome is a probability, an expected share (for counts of successes), an expected count, or a
+        mean. `mcse_mean` is the Monte Carlo error of the mean, both from the draws and from looking at only some rows.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
@@ -614,13 +616,14 @@ class Fit:
         interval: float = 0.94,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """By how much the average expected outcome changes with a variable, all else being as it is in each row.
+        """How much the average expected outcome changes with a variable, all else in each row staying as it is.
 
         Parameters
         ----------
-        variables: a name, a list of names, or a dict. By default numbers go up by 1, and each category is held against
-            the first. In a dict a number has what is added to it, two values (`{"age": (30, 50)}`), "sd", "2sd" or
-            "minmax"; a categorical variable two levels, "reference", "sequential" or "pairwise". All variables if None.
+        variables: a name, a list of names, or a dict; all variables if None. By default numbers go up by 1, and each
+            category is compared with the first. In a dict, give for a number what to add to it, two values (`{"age":
+            (30, 50)}`), "sd", "2sd" or "minmax"; for a categorical variable two levels, "reference", "sequential" or
+            "pairwise".
         comparison: "difference", "ratio", "lnratio", "lnor" (of log odds) or "lift" of the two averages.
         by, data, weights, offset, engine, draws, rows, interval, seed: see `avg_predictions`.
 
@@ -650,9 +653,9 @@ class Fit:
         interval: float = 0.94,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Average over rows of the slope of the expected outcome in a variable: its average marginal effect.
+        """The slope of the expected outcome in a variable, averaged over rows: its average marginal effect.
 
-        Of categorical variables it is the difference to the first level. For the arguments see `avg_predictions`.
+        For a categorical variable it is the difference from the first level. For the arguments see `avg_predictions`.
 
         >>> import tallbayes as tb
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "g": ["a", "a", "b", "b"], "y": [0, 1, 0, 1]}
@@ -691,7 +694,7 @@ class Fit:
         return None
 
     def calibration(self) -> pd.DataFrame:
-        """Predictions against outcomes of the rows that were fitted, sorted by their prediction into bins, a line each.
+        """Predictions against outcomes: the rows that were fitted, sorted by their prediction into bins, one line each.
 
         `predicted` is at the posterior mean of the parameters. If the model holds, 94% of the bins have `observed`
         between `lower` and `upper`.
@@ -707,10 +710,10 @@ class Fit:
         return pd.DataFrame(self._calibration._asdict()).rename_axis("bin")
 
     def to_arviz(self) -> Any:
-        """The draws as ArviZ wants them: posterior, sample_stats and what else the kind of fit has.
+        """The draws for ArviZ: posterior, sample_stats and whatever else this kind of fit has.
 
-        That is a DataTree of xarray, which ArviZ has from version 1 on, or, where an earlier ArviZ is installed, the
-        InferenceData of that.
+        That is an xarray DataTree, which ArviZ reads from version 1 on, or an InferenceData if the ArviZ that is
+        installed is older.
 
         >>> from tallbayes.results.example import example
         >>> "posterior" in example().to_arviz()
@@ -769,7 +772,7 @@ class Fit:
 
     @property
     def calibrated(self) -> bool:
-        """Whether predictions were held against outcomes."""
+        """Whether predictions were compared with outcomes."""
         return self._calibration is not None
 
     def _advice(self) -> list[str]:

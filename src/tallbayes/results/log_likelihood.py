@@ -80,7 +80,7 @@ def _chosen(model: Model, wanted: int | NDArray[np.int64], size: int, seed: int)
         return some
     if not numbers_are_places(model):
         raise ValueError(
-            "the model's rows were sorted by group, or equal ones were merged, so that they have no numbers; ask for a "
+            "the model's rows were sorted by group, or equal ones were merged, so they have no row numbers; ask for a "
             "number of rows, or make the fit by tb.fit"
         )
     some = model.rows.reduce(Listed(wanted))

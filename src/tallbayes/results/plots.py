@@ -27,7 +27,7 @@ WIDE = 30.0  # ratio of the largest prediction to the smallest above which scale
 
 
 def calibration(fit: Fit, narrow: bool = False) -> Figure:
-    """Draw what came true against what the fit predicts, for bins of the rows that it was fitted to.
+    """Draw observed outcomes against predictions, for bins of the rows that were fitted.
 
     If the model holds, 94% of the points lie in the band. A `narrow` figure is for phones.
 

@@ -45,11 +45,12 @@ def predictive(
     progress: bool = True,
     **again: Any,
 ) -> Figure:
-    """Draw the outcomes of some `rows`, drawn at random, beside those that the model would make of the same rows.
+    """Draw the outcomes of some random `rows` beside those that the model simulates for the same rows.
 
-    Each of so many `draws` makes outcomes once. If the model holds, what was observed lies within the range of most of
-    them: of outcomes of two kinds the share of 1, of counts the share of each value, of others a histogram. The data
-    are read once more; see `Fit.loo` for what a fit needs that was loaded. A `narrow` figure is for phones.
+    Outcomes are simulated once for each of so many `draws`. If the model holds, what was observed lies within the range
+    of most of them. The picture shows the share of 1 for binary outcomes, the share of each value for counts, and a
+    histogram for others. The data are read once more; see `Fit.loo` for what a loaded fit needs. A `narrow` figure is
+    for phones.
 
     >>> import tallbayes as tb
     >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 1, 4]}

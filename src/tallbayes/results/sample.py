@@ -38,7 +38,7 @@ def sample(
 ) -> Fit:
     """Draw from the posterior of a model: a `tb.GLM`, `tb.Hierarchical` or `tb.MARS`; the arguments are those of `fit`.
 
-    With a `checkpoint`, a run that was ended goes on when the same is asked again, with the model made anew.
+    With a `checkpoint`, make the same model and call again to continue a run that was ended.
 
     >>> import tallbayes as tb
     >>> model = tb.GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})

@@ -20,7 +20,9 @@ def update(fit: Fit, change: str, changes: Mapping[str, Any]) -> Fit:
     """What `Fit.update` does."""
     origin = origin_of(fit)
     if origin.door not in FRONT:
-        raise ValueError("fit.update is for what tb.fit has made, but this fit is of tb.sample; make the model anew")
+        raise ValueError(
+            "fit.update is for fits that tb.fit made, but tb.sample made this one; make a new model instead"
+        )
     given = {"seed": fit.stats["seed"], **origin.given, **changes}
     arguments = recalled(origin.asked, given, f"fit.update({change!r}, {{}}=...)")
     formula = arguments.pop("formula")

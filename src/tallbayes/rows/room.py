@@ -90,7 +90,7 @@ def telling_of_space(room: Room, size: int = 0) -> Iterator[None]:
         wanted = f" for {in_words(size)}" if size else ""
         raise OSError(
             error.errno,
-            f"no space left in {folder!r}{wanted}, where rows go that do not fit into memory; free some, or name a "
+            f"no space left in {folder!r}{wanted}, which holds rows that do not fit into memory; free some, or name a "
             "folder on a larger disk with cache= or the environment variable TMPDIR",
         ) from error
 

@@ -74,7 +74,7 @@ class Argument(NamedTuple):
         try:
             value = unpack(Message(self.packed or "", []))
             if packed.checksum(value) != self.check:
-                raise ValueError("its checksum does not fit")
+                raise ValueError("its checksum does not match")
         except Exception as error:  # whatever somebody has made of it
             raise CheckpointError(
                 f"the run cannot go on: what its file {ASKED} has of {name} is damaged; take a copy, or begin another "
@@ -206,7 +206,7 @@ def opened(folder: str | os.PathLike[str], asked: Mapping[str, Any]) -> Iterator
     at.mkdir(exist_ok=True)
     there = [name for name in os.listdir(at) if name != LOCK and not name.startswith(".")]
     if there and ASKED not in there:
-        raise CheckpointError(f"'{at}' is no checkpoint, but a folder with other files; choose another name")
+        raise CheckpointError(f"'{at}' is not a checkpoint but a folder with other files; choose another name")
     with _locked(at):
         fresh, found = ASKED not in there, Checkpoint(at, given)
         try:
@@ -236,13 +236,13 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Argument], dict[str,
     if not at.is_dir():
         raise CheckpointError(f"there is no checkpoint at '{at}': no such folder")
     if not (at / ASKED).is_file():
-        raise CheckpointError(f"'{at}' is no checkpoint: it has no file {ASKED}")
+        raise CheckpointError(f"'{at}' is not a checkpoint: it has no file {ASKED}")
     content = _content(at / ASKED)
     form, known = content.get("format"), content.get("versions")
     if form != FORMAT or (isinstance(known, dict) and others(known)):
         begun = (isinstance(known, dict) and others(known)) or f"format {shown(form)} (here: {FORMAT})"
         raise CheckpointError(
-            f"the run in '{at}' was begun with {begun}; its draws might come out otherwise here: go on with the "
+            f"the run in '{at}' was begun with {begun}; its next draws might differ here: go on with the "
             "versions that began it"
         )
     if not _holds_a_run(content):
@@ -255,9 +255,9 @@ def _content(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise _damaged(file, "it is no JSON") from error
+        raise _damaged(file, "it is not JSON") from error
     if not isinstance(content, dict) or content.pop("check", None) != packed.checksum(content):
-        raise _damaged(file, "its checksum does not fit")
+        raise _damaged(file, "its checksum does not match")
     return content
 
 
@@ -342,8 +342,8 @@ def _locked(folder: Path) -> Iterator[None]:
         if not _lock(file):
             file.seek(0)
             raise CheckpointError(
-                f"somebody else works on the run in '{folder}' (process {file.read().strip() or 'unknown'}); wait "
-                "until that has ended, or choose another folder"
+                f"another process is working on the run in '{folder}' (process {file.read().strip() or 'unknown'}); "
+                "wait until that has ended, or choose another folder"
             )
         try:
             with full_disk(folder):

@@ -204,7 +204,7 @@ class Walk:
 def kept_of(folder: Path) -> dict[str, Any]:
     """What the journal of a walk holds besides draws and earlier calls; nothing if it has not begun."""
     if folder.exists() and not folder.is_dir():
-        raise packed.DamagedError(f"'{folder}' is a file, and no folder")
+        raise packed.DamagedError(f"'{folder}' is a file, not a folder")
     return packed.read(folder / STATE) if (folder / STATE).exists() else {}
 
 

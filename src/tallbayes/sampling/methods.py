@@ -42,7 +42,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Auto:
-    """The exact method that should cost least; the result says which and why. For groups and splines it is fixed.
+    """Chooses the exact method that should cost least; the fit says why. For groups and splines the choice is fixed.
 
     >>> import tallbayes as tb
     >>> model = tb.GLM("y ~ x", {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
@@ -60,7 +60,7 @@ class Auto:
 
 @dataclass(frozen=True)
 class Thinned:
-    """The exact second stage that looks at a handful of rows a draw."""
+    """Two-stage Metropolis-Hastings whose second stage looks at only a handful of rows a draw. Exact."""
 
     exact = True
     columns = ()
@@ -95,7 +95,7 @@ class MH:
 
 @dataclass(frozen=True)
 class TwoStage:
-    """Two-stage Metropolis-Hastings, which looks at all rows for what a surrogate lets pass. Exact.
+    """Two-stage Metropolis-Hastings, which looks at all rows only for proposals that pass a surrogate. Exact.
 
     `surrogate` is `tb.Taylor()` unless given, `tb.CaseControl`, `tb.Subsample`, `tb.Stratified`, or any function of a
     parameter vector that approximates the log-likelihood; for group terms `tb.Stratified` by group, for splines
@@ -131,7 +131,7 @@ class TwoStage:
 
 @dataclass(frozen=True)
 class Consensus:
-    """Consensus Monte Carlo: samples shards of the rows by themselves and combines their draws. Approximate.
+    """Consensus Monte Carlo: samples each shard of the rows on its own and combines their draws. Approximate.
 
     `inner` is the exact method on each shard, `tb.Auto()` unless given: a value or its name. `sharding` is "random",
     "stratified" by the levels of 0/1 columns, with rare levels kept together, or whole "groups" of a group term.

@@ -19,7 +19,7 @@ class Status(NamedTuple):
 
     asked: dict[str, Argument]
     facts: dict[str, Any]
-    running: str  # the process that works on it, or nothing
+    running: str  # the process that is working on it, or nothing
     warmup: int  # draws of warm-up that are kept, of all shards
     draws: int  # a chain
     kept: int  # of these; the others are made again, which takes less time than writing them
@@ -35,7 +35,7 @@ class Status(NamedTuple):
         far = f"{self.draws:,} draws of {asked['chains']} chains; asked for: {goal.replace('None', 'until converged')}"
         begun = f"{self.warmup:,} draws of warm-up" if self.warmup else "set-up, or not begun"
         spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items())
-        working = f"process {self.running} works on it" if self.running else "nobody works on it"
+        working = f"process {self.running} is working on it" if self.running else "no process is working on it"
         return [
             *((name, asked[name].strip("'")) for name in ("formula", "data", "method") if name in asked),
             ("begun", _clock(datetime.fromisoformat(self.facts["began"]))),

@@ -96,7 +96,7 @@ class MARSFit(Fit):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What is followed: the number of bases, lambda, and the log-odds of a few rows."""
+        """The quantities that are followed: the number of bases, lambda, and the log-odds of a few rows."""
         points = self.posterior.sizes["point"]
         return ("bases", "precision", *(f"log_odds[{point}]" for point in range(points)))
 
@@ -183,7 +183,7 @@ class MARSFit(Fit):
         found = Diagnostics(*(part[first:] for part in self._diagnostics))
         said = diagnostics.problems(self._draws[..., first:], self.parameters[first:], found)
         if (share := float((bases == most).mean())) > OFTEN:
-            said.append(f"{share:.0%} of draws have as many bases as they may; raise max_bases above {most}")
+            said.append(f"{share:.0%} of draws have as many bases as they can; raise max_bases above {most}")
         return said
 
     def predict(
@@ -258,13 +258,13 @@ class MARSFit(Fit):
         draws: int | None = None,
         interval: float = INTERVAL,
     ) -> xr.Dataset:
-        """What one or two variables do, averaged over the others: mean, interval, and sd at each value.
+        """The effect of one or two variables, averaged over the others: mean, interval, and sd at each value.
 
         On the scale of the log-odds, the default, that is the mean of the log-odds, from 300 draws unless `draws` says
         otherwise, at the values that `grids` have for each variable, from its 1% to its 99% quantile unless given. On
         the scale "probability" it is the mean probability of some hundred rows of the data with the variables set to
         these values. It was computed when the fit was made, since a fit holds no rows: for each variable, and for the
-        few pairs that stand together in most bases, with 94% intervals.
+        few pairs that share the most bases, with 94% intervals.
 
         >>> from tallbayes.splines.example import example_mars
         >>> fit = example_mars()
@@ -296,7 +296,7 @@ class MARSFit(Fit):
         """Numbers of one or two variables."""
         check_texts("variables", variables, "names of variables")
         if not 1 <= len(variables) <= 2 or len(set(variables)) < len(variables):
-            raise ValueError(f"an effect is one of one variable or of two different ones, not of {variables!r}")
+            raise ValueError(f"an effect is that of one variable, or of two different ones, not of {variables!r}")
         for name in variables:
             if name not in self.variables:
                 raise ValueError(f"there is no variable {name!r}; there are {', '.join(map(repr, self.variables))}")
@@ -326,8 +326,8 @@ class MARSFit(Fit):
 
     def _advice(self) -> list[str]:
         return [
-            "Chains of splines take long to meet: draw more. Predictions agree well before the splines do; compare "
-            "those of single chains."
+            "Chains of splines take a long time to meet: draw more. Predictions agree well before the splines do; "
+            "compare those of single chains."
         ]
 
     @property

@@ -134,8 +134,8 @@ def interaction(
 
     On the left is a map of its mean, on the right the effect of the first variable at three values of the second, which
     triangles mark in the map: its quantiles or, if it takes few values, some of these. In a single one of `columns`,
-    the map stands above it, as in a `narrow` figure for phones. Probabilities are there for the few pairs that stand
-    together in most bases; with `scale="log-odds"`, all pairs can be drawn.
+    the map stands above it, as in a `narrow` figure for phones. Probabilities are stored for the few pairs that share
+    the most bases; with `scale="log-odds"`, all pairs can be drawn.
 
     >>> from tallbayes.splines.example import example_mars
     >>> figure = interaction(example_mars(), "age", "urban")
