@@ -25,6 +25,6 @@ def group_section(fit: HierarchicalFit) -> str:
         half = MOST_GROUPS // 2
         table = table.iloc[[*range(half), *range(count - half, count)]]
         more = page.text(f"The {half} largest and the {half} smallest of {count:,}; fit.summary() has them all.")
-    caption = f"The effect of each {fit.group} on the linear predictor, and what its rows alone would say."
+    caption = f"The effect of each {fit.group} on the linear predictor, and the one that its rows alone would give."
     drawn = page.figure(caterpillar(fit), caption, caterpillar(fit, narrow=True))
     return page.section(f"Groups: {fit.group}", page.beside(drawn, page.table(table, fit.group, FORMATS)), more)

@@ -117,10 +117,10 @@ def _reading(fit: Fit, scaled: bool) -> list[str]:
     """How to read the figure and the table."""
     words = list[str]()
     if (name := ratio_of(fit.family)) and fit.called == "coefficient":
-        words.append(f"The {name} says by what {GROWS[name]} multiplied when a column grows by one.")
+        words.append(f"The {name} is the factor by which {GROWS[name]} multiplied when a column grows by one.")
     if scaled:
         words.append(
-            "A step is one sd of the column or, if it has two values, the way from one to the other: so coefficients "
-            "can be compared, whatever the units of their columns."
+            "A step is one sd of the column or, if it has only two values, the difference between them. That makes "
+            "coefficients comparable, whatever the units of their columns."
         )
-    return [*words, "Click on the head of a column to sort the table by it."]
+    return [*words, "Click on the heading of a column to sort the table by it."]

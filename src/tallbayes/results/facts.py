@@ -44,7 +44,7 @@ def what(fit: Fit) -> dict[str, str]:
     known |= fit._told()
     known["rows"] = f"{stats['rows']:,}"
     if stats["distinct_rows"] < stats["rows"]:
-        known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal ones are looked at once"
+        known["rows"] += f", of which {stats['distinct_rows']:,} are distinct; equal rows are looked at only once"
     known |= outcomes(fit)
     if fit.formula is not None and (found := dict(reference_levels(fit.formula))):
         count = {factor: len(fit.formula.categories[factor]) for factor in found}
@@ -156,8 +156,8 @@ def _defaults(fit: Fit, defaults: set[str]) -> Iterator[str]:
     scale, unit = scale_of(fit.family), " sd of the outcome" if fit.family.location else ""
     if defaults.intersection(fit.coefficients) - {"Intercept"}:
         yield (
-            f"A usual difference in a column (its sd or, if it has two values, the difference of these) changes the "
-            f"{scale} by Normal(0, {SLOPE_SD:g}{unit})."
+            "A usual difference in a column (its sd or, if it has two values, the difference between them) changes "
+            f"the {scale} by Normal(0, {SLOPE_SD:g}{unit})."
         )
     if "Intercept" in defaults:
         where = "around the mean of the outcomes, " if fit.family.location else ""

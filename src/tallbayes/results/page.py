@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 NAMES = ("blue", "orange", "green", "pink", "yellow", "sky")  # what the page calls COLOURS
 SMALLER = 0.82  # than drawn a figure may be, so that another one has room beside it
-LARGER = {"wide": 1.0, "narrow": 1.5}  # than drawn they may be, where there is room
+LARGER = {"wide": 1.25, "narrow": 1.5}  # than drawn they may be, where there is room
 LARGEST = 1e308  # that a page can sort by
+LONG = 16  # letters of names from which on they may be broken
 PIXELS = 96 / 72  # a point on screen
 
 
@@ -176,8 +177,20 @@ def grouped_table(columns: Mapping[Head, Sequence[Shown]], index: Iterable[str],
 
 def _table(heads: str, index: Iterable[object], lines: Iterable[list[str]]) -> str:
     rows = zip(index, lines, strict=True)
-    body = "\n".join(f"<tr><td>{escape(str(name))}</td>{''.join(cells)}</tr>" for name, cells in rows)
+    body = "\n".join(f"<tr>{_name(str(name))}{''.join(cells)}</tr>" for name, cells in rows)
     return f'<div class="scroll"><table>\n<thead>{heads}</thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _name(name: str) -> str:
+    """The first cell of a line. A narrow column breaks a long name before a level or after a sign, not inside a word.
+
+    >>> _name("fico"), _name("education[T.university.degree]")
+    ('<td>fico</td>', '<td class="long">education<wbr>[T.<wbr>university.<wbr>degree]</td>')
+    """
+    if len(name) <= LONG:
+        return f"<td>{escape(name)}</td>"
+    parts = re.split(r"(?=\[)|(?<=[_.:,/|])(?!$)", name)
+    return f'<td class="long">{"<wbr>".join(map(escape, parts))}</td>'
 
 
 def _head(name: object, text: bool) -> str:

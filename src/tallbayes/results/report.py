@@ -42,10 +42,10 @@ FORMATS = {"R-hat": ".3f", "mean outcome": ".3g", "ESS/min": ",.0f", "share of d
 PHASES = {
     "compile": "compiling the loops, once per machine",
     "design": "reading the data and making the design matrix",
-    "shards": "dealing the rows to shards",
+    "shards": "dividing the rows among shards",
     "mode": "finding the posterior mode",
-    "surrogate": "making the surrogate",
-    "warmup": "tuning and settling",
+    "surrogate": "building the surrogate",
+    "warmup": "tuning the sampler and letting it settle",
     "sampling": "drawing",
     "diagnostics": "checking the draws: whether there are enough, and what they are worth",
     "combining": "combining the draws of shards",
@@ -95,7 +95,7 @@ def _verdict(fit: Fit) -> str:
     chains, size = fit.posterior.sizes["chain"], fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"]
     exact = ("exact", "yes", "draws follow the posterior of all rows", "good")
     if not stats["exact"]:
-        exact = ("exact", "no", "an approximation; see below how far off", "middling")
+        exact = ("exact", "no", "an approximation; see below how far off it is", "middling")
     if problems:
         met = ("converged" if stats["exact"] else "mixed", "not yet", "see the problems below", "bad")
     elif stats["exact"]:
@@ -106,9 +106,9 @@ def _verdict(fit: Fit) -> str:
         exact,
         met,
         ("draws", f"{size:,}", "interrupted" if stats["interrupted"] else f"in {chains} chains", ""),
-        ("effective draws a minute", page.number(round(least)), "of the slowest parameter", ""),
-        ("rows touched a draw", *touched(stats), ""),
-        ("time", _time(total), f"of which sampling {_time(stats['seconds']['sampling'])}", ""),
+        ("effective draws per minute", page.number(round(least)), "of the slowest parameter", ""),
+        ("rows touched per draw", *touched(stats), ""),
+        ("time", _time(total), f"{_time(stats['seconds']['sampling'])} of it sampling", ""),
     )
 
 
@@ -130,7 +130,7 @@ def _exactness(fit: Fit) -> str:
     if fit.stats["exact"]:
         return page.text(
             "This method is exact: its chains have the posterior of all rows as their limit, whatever rows a step "
-            "looks at. What remains is Monte Carlo error, which shrinks as draws are added; the tables say how large "
+            "looks at. What remains is Monte Carlo error, which shrinks as draws are added; the tables show how large "
             "it is."
         )
     lines = fit.stats["approximation"].get("said", [])
@@ -150,7 +150,7 @@ def _convergence(fit: Fit) -> str:
             )
         ]
         if not fit.stats["exact"]:
-            parts.append(page.text("That says nothing about how far the approximation is off."))
+            parts.append(page.text("This does not show how far off the approximation is."))
     else:
         parts = [page.text("Not yet. Do not trust the numbers below until these problems are solved.")]
         known = _meanings(fit) | {name: f"{name}: {said}." for name, said in fit._explained().items()}
@@ -166,11 +166,11 @@ def _advice(fit: Fit) -> list[str]:
     draws, stats = fit.posterior.sizes["draw"], fit.stats
     advice = []
     if stats["interrupted"]:
-        advice.append("The run was interrupted; run it again to its end.")
+        advice.append("The run was interrupted; let it run to its end.")
     advice.append(f"Draw more: draws={max(1_000, 4 * draws):,} instead of {draws:,}, or set target_ess.")
     advice += fit._advice()
     if stats["warnings"]:
-        advice.append("Look at the warnings below: outcomes that are separated, or nearly so, need a tighter prior.")
+        advice.append("See the warnings below: outcomes that are separated, or nearly so, need a tighter prior.")
     if stats["proposal"] == "one-at-a-time":
         advice.append("Centre columns whose mean is far from zero, or move all coefficients at once.")
     return advice
@@ -182,11 +182,14 @@ def _predictions(fit: Fit) -> str:
     words = page.text(
         f"All {fit.stats['rows']:,} rows were sorted by what the fit predicts for them. If the model holds, about "
         f"94% of the bins lie in the band; {inside} of {len(table)} do.",
-        "Several bins in a row on the same side of it say that the model lacks something there: a curve, an "
-        "interaction, a variable. With many rows small departures show; whether they matter is yours to judge.",
+        "Several neighbouring bins on the same side of the band suggest that the model lacks something there: a "
+        "curve, an interaction, a variable. With many rows even small departures show; whether they matter is for "
+        "you to judge.",
     )
     drawn = page.figure(
-        calibration(fit), "Outcomes against predictions, and the rows of each bin.", calibration(fit, narrow=True)
+        calibration(fit),
+        "Observed outcomes against predictions, and the number of rows in each bin.",
+        calibration(fit, narrow=True),
     )
     return page.section("Predictions against outcomes", page.beside(drawn, page.stacked(words)))
 
@@ -202,8 +205,9 @@ def _draws(fit: Fit) -> str:
             table,
             page.stacked(
                 page.text(
-                    "R-hat: 1 if chains agree. ESS: effective draws, in the bulk, in the tails, and (of the bulk) a "
-                    "minute. MC error: Monte Carlo error of the mean."
+                    "R-hat is 1 if the chains agree. ESS is the number of effective draws, in the bulk or in the "
+                    "tails of the distribution; ESS/min is that of the bulk per minute of sampling. MC error is the "
+                    "Monte Carlo error of the mean."
                 )
             ),
         ),
@@ -233,7 +237,7 @@ def _densities(fit: Fit, names: list[str]) -> str:
 
 
 def _traces(fit: Fit, names: list[str]) -> str:
-    caption = "The path of each chain: they should look alike, and like grass."
+    caption = "The path of each chain: all should look alike, like noise around one level."
     return page.figure(trace(fit, names, 2), caption, trace(fit, names, narrow=True))
 
 
@@ -258,7 +262,7 @@ def _shown(fit: Fit, most: int) -> tuple[list[str], str]:
 
 def _speed(fit: Fit) -> str:
     stats = fit.stats
-    rows = f"Rows of the data that a draw touched: {', '.join(touched(stats))}"
+    rows = f"Rows of the data that a draw touches on average: {', '.join(touched(stats))}"
     if stats["surrogate_rows_per_draw"]:
         rows += f", and {few(stats['surrogate_rows_per_draw'])} of the surrogate"
     names = _shown(fit, MOST_PANELS)[0]

@@ -28,6 +28,8 @@ from tallbayes.results.fit import Fit, check_fit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MILLION = 1e6
+
 
 def speed(fit: Fit, names: Sequence[str] | None = None, narrow: bool = False) -> Figure:
     """Draw the effective draws per minute of sampling, a bar each parameter: those named, or all but many groups.
@@ -67,7 +69,8 @@ def _bars(values: dict[str, float], label: str, narrow: bool) -> Figure:
     else:
         name_lines(panel, list(values), pad=3.5)
     panel.set(xlim=(0, 1.15 * max(values.values()) or 1.0), ylim=(len(values) - 0.4, -0.8 if above else -0.6))
-    panel.locator_params(axis="x", nbins=5)
+    panel.locator_params(axis="x", nbins=3 if max(values.values()) >= MILLION else 5)
+    panel.xaxis.set_major_formatter(lambda value, _: _tick(value))
     panel.set_xlabel(label, fontsize=9)
     return figure
 
@@ -115,11 +118,26 @@ def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
     return figure
 
 
+def _tick(value: float) -> str:
+    """A number at an axis, not as a power of ten.
+
+    >>> _tick(2.5), _tick(20_000), _tick(20_000_000)
+    ('2.5', '20,000', '20 million')
+    """
+    return f"{value / MILLION:g} million" if value >= MILLION else f"{value:,g}"
+
+
 def _ordinal(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
 def few_digits(value: float) -> str:
-    """Two digits, or whole numbers if they are large."""
+    """Two digits, whole numbers if they are large, and millions.
+
+    >>> few_digits(0.123), few_digits(1234.5), few_digits(38_858_355)
+    ('0.12', '1,234', '38.9 million')
+    """
+    if value >= MILLION:
+        return f"{value / MILLION:.3g} million"
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -37,7 +37,7 @@ def _importance(fit: MARSFit) -> str:
         "Variables that matter",
         page.text(
             f"Splines have {bases.min()} to {bases.max()} bases, {bases.mean():.1f} on average. The effect of a "
-            "variable is the standard deviation of what it alone changes in the log-odds."
+            "variable is the standard deviation of the changes in the log-odds that it alone makes."
         ),
         page.beside(drawn, page.table(table, "variable", FORMATS)),
     )
@@ -52,7 +52,7 @@ def _effects(fit: MARSFit, scale: str) -> str:
     )
     caption = f"{scale.capitalize()} as a function of {each}, averaged over the others, with 94% intervals.{base}"
     said = {
-        "probability": "What would be the share of ones if a variable had the same value in all rows, and all others "
+        "probability": "What would the share of ones be if a variable had the same value in all rows and all others "
         "stayed as they are? Where a curve is flat, the variable makes no difference.",
         "log-odds": "This fit was saved by a version that stored no effects on the probability scale.",
     }
@@ -68,17 +68,15 @@ def _interactions(fit: MARSFit) -> list[str]:
     parts = []
     for (first, second), share in zip(pairs, shares, strict=True):
         if share >= OFTEN:
-            caption = (
-                f"Probability as a function of {first} and {second}, which stand together in {share:.0%} of draws."
-            )
+            caption = f"Probability as a function of {first} and {second}, which share a basis in {share:.0%} of draws."
             drawn = interaction(fit, first, second), interaction(fit, first, second, narrow=True)
             parts.append(page.figure(drawn[0], caption, drawn[1]))
     said = (
-        "No two variables stand together in a basis in half of the draws: each does much the same whatever the others."
+        "No two variables share a basis in half of the draws or more: the effect of each hardly depends on the others."
     )
     if parts:
         said = (
-            "These variables stand together in bases of most draws: what one does depends on the other. Each line is "
+            "These variables share a basis in most draws: the effect of one depends on the other. Each line is "
             "the effect of the first variable at one value of the second, which a triangle marks in the map."
         )
     return [page.section("Interactions", page.text(said), *parts)]
