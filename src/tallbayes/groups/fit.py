@@ -15,7 +15,8 @@ from tallbayes.groups.predict import GroupEffects, NewGroups
 from tallbayes.models.side_by_side import SideBySide
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.expected import Centre, Draws, posterior_mean
-from tallbayes.results.fit import DRAWS, Fit
+from tallbayes.results.fit import Fit
+from tallbayes.results.posterior import DRAWS
 from tallbayes.results.predict import Effects
 
 if TYPE_CHECKING:

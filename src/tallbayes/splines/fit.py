@@ -22,7 +22,8 @@ from tallbayes.data.tally import Where, row
 from tallbayes.models.priors import rounded
 from tallbayes.results.datasets import Given, dataset
 from tallbayes.results.expected import Centre, Draws
-from tallbayes.results.fit import DRAWS, Fit
+from tallbayes.results.fit import Fit
+from tallbayes.results.posterior import DRAWS
 from tallbayes.results.predict import Asked, Predicted, as_table, check_interval, evenly_spaced, summarise
 from tallbayes.results.story import enumerated
 from tallbayes.sampling import diagnostics
