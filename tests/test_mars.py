@@ -227,7 +227,7 @@ def test_methods_that_do_not_fit_are_refused(method, error, said):
 def test_wrong_questions_to_a_fit_are_refused(fit):
     with pytest.raises(ValueError, match="no variable 'agee'"):
         fit.effect("agee")
-    with pytest.raises(ValueError, match="one variable or of two"):
+    with pytest.raises(ValueError, match="one variable, or of two"):
         fit.effect("age", "age")
     with pytest.raises(ValueError, match="without an offset"):
         fit.predict(data(3), offset=1.0)

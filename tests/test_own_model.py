@@ -564,7 +564,7 @@ def broken(kind: str) -> Any:
         ("an exception", r"function failed on rows 0 to 999: KeyError: 'dosis'"),
         ("depends on the block", r"function gives .* for row 0 .*, but .* when 500 and 500 rows are given apart"),
         ("depends on the order", r"but .* when rows come in another order"),
-        ("random", r"the value of a row may depend on theta and that row alone"),
+        ("random", r"the value of a row may depend only on theta and that row"),
         ("changes rows", r"rows 0 to 999: ValueError: assignment destination is read-only"),
         ("complex", r"must give real numbers, not complex128"),
         ("single precision", r"single precision \(float32\)"),

@@ -49,7 +49,7 @@ def _refuse_change(function: RowFunction, one: Array, other: Array, some: Arrays
         place = int(changed.argmax())
         raise ValueError(
             f"{function.name} gives {one[place]:.10g} for {function.told(some, place)}, but {other[place]:.10g} "
-            f"{when}; the value of a row may depend on theta and that row alone"
+            f"{when}; the value of a row may depend only on theta and that row"
         )
 
 
