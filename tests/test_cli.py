@@ -104,7 +104,7 @@ def test_help_has_headings():
     assert options["Options"][:2] == ["--out", "--report"]
     assert "--seed" in options["Sampler options"]
     assert "--family" in options["Model options"]
-    assert "--shards" in options["Options of methods"]
+    assert "--shards" in options["Method options"]
     shown = [option for some in options.values() for option in some]
     assert len(shown) == len(set(shown))
     declared = {name for param in main.commands["fit"].params for name in param.opts if name.startswith("--")}

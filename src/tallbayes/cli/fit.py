@@ -55,7 +55,7 @@ MODEL_OPTIONS = (
 HEADINGS = {  # options that are not here come before them
     "Model options": MODEL_OPTIONS,
     "Sampler options": ("method", "draws", "target_ess", "chains", "warmup", "seed"),
-    "Options of methods": METHOD_OPTIONS,
+    "Method options": METHOD_OPTIONS,
 }
 METHOD_HELP = """auto chooses and says why; thinned looks at a handful of rows a draw, two-stage at all rows for
 proposals that pass a surrogate, mh at all rows for every proposal. These are exact; consensus (which samples shards
@@ -64,7 +64,7 @@ MEMORY_HELP = "Memory that the rows may use, such as 2GB; the rest go to disk.  
 ENGINE_HELP = "Let the workers of this Dask scheduler (tcp://host:8786) read the data and hold the rows."
 CACHE_HELP = "Folder that keeps the rows as the formula makes them, for the next fit."
 CHECKPOINT_HELP = "Folder that keeps the run; `tallbayes resume FOLDER` continues it, however it was ended."
-SPLINES_HELP = "A spline of all variables, as with y ~ s(x, z): its shape and interactions are found with it."
+SPLINES_HELP = "A spline of all variables, as with y ~ s(x, z): its shape and interactions are estimated."
 TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 
 
@@ -90,7 +90,7 @@ TARGET_HELP = "Stop as soon as every coefficient has this many effective draws."
 @whole("--subchain", 0, "Screened steps between looks at all rows; 0: look at all rows for each update.")
 @whole("--shards", 1, "Number of shards of a consensus.  [default: 14]")
 @click.option("--inner", type=click.Choice(INNER), help="Method on each shard of a consensus.  [default: auto]")
-@click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus deals rows to shards.")
+@click.option("--sharding", type=click.Choice(SHARDINGS), help="How a consensus divides rows among shards.")
 @click.option("--combine", type=click.Choice(COMBINERS), help="How a consensus combines draws.  [default: average]")
 @whole("--workers", 1, "Threads that work on shards.  [default: all cores]")
 @click.option("--estimator", callback=_estimator, help=f"Estimator of the log-likelihood in subsampling: {ESTIMATORS}.")
@@ -122,10 +122,10 @@ def fit_command(
     """Fit a Bayesian regression to all rows of the data.
 
     DATA is a CSV, Parquet or Feather file, a folder of them, a quoted pattern such as "loans/*.parquet", an
-    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (of two
-    kinds, or counts with other families) on the left of ~ and what explains it on the right, where '.' stands for
-    all other columns. The posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops
-    early and keeps what was drawn; with --checkpoint, a run goes on after anything.
+    address such as s3://bucket/loans (with fsspec), or - for standard input. FORMULA has the outcome (binary, or
+    numbers with other families) on the left of ~ and what explains it on the right, where '.' stands for all other
+    columns. The posterior is printed as a table, progress and warnings go to stderr. Ctrl-C stops early and keeps what
+    was drawn; with --checkpoint, a run can be resumed, however it was ended.
 
     \b
     Examples:

@@ -34,10 +34,10 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 def resume_command(
     checkpoint: Path, out: Path | None, report: Path | None, force: bool, as_json: bool, quiet: bool, **again: Any
 ) -> None:
-    """Go on with a run that was ended: killed, interrupted, or by a machine that went down.
+    """Continue a run that was killed, interrupted, or lost when a machine went down.
 
-    CHECKPOINT is the folder that was given to `tallbayes fit --checkpoint`. The draws are those that the run would have
-    had otherwise, bit for bit. Data that have changed since are refused. A run that has ended gives its result again.
+    CHECKPOINT is the folder that was given to `tallbayes fit --checkpoint`. The draws are those of an unbroken run, bit
+    for bit. Data that have changed since are refused. A run that is complete gives its result again.
 
     \b
     Examples:

@@ -28,8 +28,8 @@ def simulate_command(dataset: str, rows: int, seed: int, out: str, force: bool, 
 
     "loans" is like the loans that Freddie Mac bought in 2009 and 2010: foreclosed (0 or 1, where 16 in 10,000
     are 1) with first_payment, fico, dti, upb, first_time and bank. A folder gets Parquet files of a million rows
-    each, which are made one after the other: there may be more rows than memory holds. It begins with the rows
-    that a file of a million has.
+    each, which are made one after the other: there may be more rows than memory holds. Its first million rows are those
+    of a file of a million.
 
     \b
     Examples:

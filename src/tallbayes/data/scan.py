@@ -16,7 +16,7 @@ WHAT = "the function given to tb.scan"
 
 
 def scan(function: Callable[[], Iterable[Any]]) -> Source:
-    """Data from a function that returns an iterator of frames, for data that no file holds and no memory can.
+    """Data from a function that returns an iterator of frames, for data that are in no file and too large for memory.
 
     The frames are of pandas, polars or pyarrow, record batches, or dicts of arrays, of any number of rows, all with the
     same columns. The data are read several times: the function is called for each pass, and must return a new iterator

@@ -27,7 +27,7 @@ Part = bytes | memoryview
 
 
 class DamagedError(ValueError):
-    """A file is not what was written."""
+    """A file was damaged, or changed after it was written."""
 
 
 def write(path: str | os.PathLike[str], value: Any) -> None:

@@ -59,7 +59,7 @@ class Bernoulli(Usual):
         return LINKS[self.link]()
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         return ZerosAndOnes(name)
 
     def mean(self, eta: Array) -> Array:
@@ -136,7 +136,7 @@ class Poisson(Exposed):
         return Log()
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         return Counts(name)
 
     def mean(self, eta: Array) -> Array:

@@ -43,7 +43,7 @@ class Gamma(Usual):
         return Expressed("-shape * (eta + y * exp(-eta))", (("shape", self.shape),))
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         return Positive(name)
 
     def mean(self, eta: Array) -> Array:

@@ -33,7 +33,7 @@ class Gaussian(Usual):
         return LEAST_SQUARES
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         return Numbers(name)
 
     def mean(self, eta: Array) -> Array:
@@ -41,7 +41,7 @@ class Gaussian(Usual):
         return np.asarray(eta, dtype=float)
 
     def variance(self, mean: Array) -> None:
-        """A mean does not tell."""
+        """Unknown: the mean does not determine it."""
 
     def simulate(self, rng: np.random.Generator, eta: Array, trials: Array | None = None) -> Array:
         """Draw outcomes, were the standard deviation one."""

@@ -46,7 +46,7 @@ class NegativeBinomial(Exposed):
         return Expressed("y * eta - (y + shape) * log(shape + exp(eta))", (("shape", self.shape),))
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         return Counts(name)
 
     def mean(self, eta: Array) -> Array:

@@ -58,7 +58,7 @@ class Own(Usual):
         return Expressed(self.expression, self.constants)
 
     def checking(self, name: str) -> Check:
-        """What looks at outcomes of this name, and refuses those that this family cannot have."""
+        """A check of outcomes of this name, which refuses those that this family cannot have."""
         found: Check = OUTCOMES[self.outcomes](name)
         return found
 

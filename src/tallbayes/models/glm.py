@@ -341,7 +341,7 @@ class GLM:
 
     @property
     def default_priors(self) -> list[str]:
-        """Names of the parameters whose priors nobody gave."""
+        """Names of the parameters that have default priors."""
         return [name for name, given in zip(self.coefficients, self.prior.given, strict=True) if not given]
 
     def variables(self, theta: Array) -> Variables:
@@ -395,7 +395,7 @@ class GLM:
         return self.family.tag.trust != "none"
 
     def require_bounds(self, who: str) -> None:
-        """Raise if rows have no bounds, and somebody needs them."""
+        """Raise an error if bounds are needed and the family has none."""
         if not self.bounded:
             raise ValueError(
                 f"{who} needs bounds on third derivatives, which this family does not have: give tb.family an "

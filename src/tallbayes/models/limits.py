@@ -80,7 +80,7 @@ def check_height(log_likelihood: float, log_prior: float, outcome: str = "") -> 
 
 
 def check_means(coefficients: Sequence[str], prior: Prior, largest: Array) -> None:
-    """Refuse priors whose means are where the log-likelihood has no digits left, or is not a number.
+    """Refuse priors with means so far out that the log-likelihood there has no digits left, or is not a number.
 
     >>> prior = Prior(*(np.array([one]) for one in (1e6, 1.0, np.inf, np.inf, 0.0)))
     >>> check_means(["fico"], prior, np.array([850.0]))

@@ -65,7 +65,7 @@ class Mode:
 
     @property
     def dense(self) -> Mode:
-        """Itself; a mode whose curvature is no full matrix has no such thing."""
+        """The mode itself; not every mode has a full matrix of curvature."""
         return self
 
     @property
@@ -80,7 +80,7 @@ class Mode:
 
 
 def find_mode(model: GLM, close: float = CONVERGED) -> Mode:
-    """The posterior mode of the model, warning of separation and refusing collinear columns.
+    """Find the posterior mode of the model; warn of separation, and refuse collinear columns.
 
     The last step is shorter than `close`, in posterior standard deviations.
 

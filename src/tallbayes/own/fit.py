@@ -57,7 +57,7 @@ class ModelFit(Fit):
         return {"log-likelihood": f"{self._title}, derivatives {told['derivatives']}"}
 
     def calibration(self) -> pd.DataFrame:
-        """Refuse: a log-likelihood does not tell what it predicts."""
+        """Raise an error: a log-likelihood alone makes no predictions."""
         raise ValueError("a tb.Model has no predictions to hold against outcomes; compute them from fit.posterior")
 
     def _ratios(self) -> NDArray[np.bool_]:

@@ -166,7 +166,7 @@ class Model:
 
     @property
     def normal(self) -> bool:
-        """Nobody knows what tails a posterior has that may have any likelihood; chains start as if they were Normal."""
+        """Whether the tails are Normal: with any likelihood that is not known, and chains start as if they were."""
         return True
 
     def on(self, rows: RowsAtHand) -> OwnLikelihood:
@@ -205,7 +205,7 @@ class Model:
         return Size(self.function, self.parameters.natural(mode.theta), mean)
 
     def require_bounds(self, who: str) -> NoReturn:
-        """Raise: nobody knows any."""
+        """Raise an error: rows of such a model have no known bounds."""
         raise ValueError(
             f"{who} needs bounds on third derivatives, which a tb.Model does not have; use method='two-stage' or 'mh', "
             "or, if the model has a linear predictor, tb.family and tb.fit"

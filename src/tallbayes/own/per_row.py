@@ -40,7 +40,7 @@ class OwnRows:
         return _values(self.function, self.x, arrays, 0, arrays.size)
 
     def outcomes(self, arrays: Arrays, rng: np.random.Generator) -> Array:
-        """Refuse: a log-likelihood does not tell."""
+        """Raise an error: a log-likelihood alone cannot draw outcomes."""
         raise ValueError("a tb.Model says how likely outcomes are, not how to draw them; draw them from fit.posterior")
 
 

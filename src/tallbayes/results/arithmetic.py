@@ -121,7 +121,7 @@ def _of_word(letter: str) -> bool:
 
 
 def _other(fit: Fit, text: str, at: int) -> int:
-    """Where what is no parameter ends: a number, a function, a word of the language, or one letter."""
+    """Where something that is not a parameter ends: a number, a function, a word of the language, or one letter."""
     like = _LIKE_A_NAME.match(text, at)
     if not like:
         number = _NUMBER.match(text, at)

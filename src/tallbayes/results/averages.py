@@ -196,7 +196,7 @@ def least_of_each(values: NDArray[Any], codes: NDArray[np.intp], groups: int, si
 
 
 def weights_of(name: str, rows: NewRows) -> Array:
-    """Weights of some rows; refuse what is none."""
+    """Weights of some rows; refuse what is not a weight."""
     values: NDArray[Any] = rows.source.load([name])[name].to_numpy()
     if values.dtype.kind not in "if":
         raise ValueError(f"weights {name!r} must be numbers")

@@ -67,7 +67,7 @@ def check_state(state: dict[str, Any]) -> None:
 
 
 def check_draws(parts: dict[str, Any]) -> None:
-    """Raise ValueError if there are no draws, or some are no numbers."""
+    """Raise ValueError if there are no draws, or some are not numbers."""
     for name in DRAWN:
         if name not in parts:
             raise ValueError(f"there is no {name}")

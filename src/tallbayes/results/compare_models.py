@@ -1,4 +1,4 @@
-"""Models side by side: which one predicts rows best that it has not seen.
+"""Models side by side: which one best predicts rows that it has not seen.
 
 All of them are looked at on the same rows, so that the difference between two is known far better than each of them.
 """

@@ -250,7 +250,7 @@ class Fit(OfParameters, OfRows):
 
 
 def check_fit(name: str, fit: object) -> None:
-    """Refuse what is no fit."""
+    """Refuse what is not a fit."""
     check_kind(name, fit, Fit, "a fit, as tb.fit, tb.sample and tb.load return them")
 
 

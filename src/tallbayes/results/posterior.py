@@ -73,7 +73,7 @@ class Posterior:
 
     @classmethod
     def of(cls, result: Result) -> Self:
-        """The fit that a model's result is made into."""
+        """Make a fit of what a model returns."""
         variables, coordinates = result.posterior
         axes = ("chain", "draw")
         shape = np.shape(next(iter(variables.values()))[1])

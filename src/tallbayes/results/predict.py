@@ -190,7 +190,7 @@ def evenly_spaced(draws: int, every: int) -> NDArray[np.intp]:
 
 
 def check_interval(interval: float) -> None:
-    """Refuse what is no probability between none and all."""
+    """Refuse what is not strictly between 0 and 1."""
     check_number("interval", interval, above=0, below=1)
 
 
@@ -238,7 +238,7 @@ class Offsets:
         return [name for name in (self._column, exposure) if name is not None]
 
     def check_rows(self, rows: int) -> None:
-        """Refuse an array that has not a number for each of so many rows."""
+        """Refuse an array that does not have a number for each row."""
         if self._given.ndim and self._given.shape != (rows,):
             raise ValueError(f"offset has shape {self._given.shape}, but the data has {rows} rows")
 

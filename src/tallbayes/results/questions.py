@@ -100,7 +100,7 @@ def _computed(fit: Fit, asked: Expression) -> Computed:
 
 
 def _require_ratios(fit: Fit, every: Sequence[Expression]) -> None:
-    """Refuse to exponentiate what is no difference of coefficients."""
+    """Refuse to exponentiate what is not a difference of coefficients."""
     ratios = fit._ratios()
     for one in every:
         for name, place in zip(one.names, places(fit, one.names), strict=True):

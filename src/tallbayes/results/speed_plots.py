@@ -76,7 +76,7 @@ def _bars(values: dict[str, float], label: str, narrow: bool) -> Figure:
 
 
 def redpm(thins: Sequence[int] = (1, 10, 20), /, **fits: Fit) -> Figure:
-    """Draw how many times the first fit's effective draws per minute the others reach, a panel per thinning.
+    """Draw the effective draws per minute of the other fits as multiples of the first fit's, a panel per thinning.
 
     The parameters are all but the effects of many groups.
 
