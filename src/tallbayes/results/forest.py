@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SHARES = (0.03, 0.25, 0.75, 0.97)
-FAR, NEAR = 20.0, 8.0  # times what half of the intervals reach: too far in any case, and too far for wide ones
-WIDE = 10.0  # times as wide as half of the intervals
+# How far an interval must reach, and how wide it must be, to be clipped, in multiples of what half of the intervals do.
+# A narrow one far away is a strong effect that is known well: it stays, however small the others look beside it.
+FAR, WIDE = (20.0, 3.0), (8.0, 10.0)
 
 
 def forest(fit: Fit, names: Sequence[str] | None = None, per: str | None = None, narrow: bool = False) -> Figure:
@@ -48,9 +49,9 @@ def forest(fit: Fit, names: Sequence[str] | None = None, per: str | None = None,
 
     With `per="sd"` a coefficient is drawn for a step of its column: by one sd or, of a column with two values, from one
     to the other. With `per="unit"` it is drawn as `summary` has it. Unless given, it is "sd" where the fit knows its
-    columns; those that earlier versions saved do not. Other parameters are drawn as they are. An interval that would
-    make all others too small to see ends at the frame with an arrow, and its numbers stand beside it. A `narrow` figure
-    is for phones.
+    columns; those that earlier versions saved do not. Other parameters are drawn as they are. A wide
+    interval that would make all others too small to see ends at the frame with an arrow, and its numbers stand beside
+    it. A `narrow` figure is for phones.
 
     >>> from tallbayes.results.example import example
     >>> figure = forest(example())
@@ -91,8 +92,8 @@ class Frame(NamedTuple):
 def framed(mean: Array, ends: Array, zero: bool) -> Frame:
     """A frame for intervals from quantiles `ends` (4, lines), with zero in it or not.
 
-    Half of the intervals say what is usual. Another one is clipped if it reaches 20 times as far, or 8 times as far and
-    is ten times as wide.
+    Half of the intervals say what is usual. Another one is clipped if it reaches 20 times as far and is three times as
+    wide, or 8 times as far and ten times as wide.
 
     >>> ends = np.array([[0.1, -900.0, -0.2], [0.2, -1.0, -0.1], [0.3, 1.0, 0.1], [0.4, 900.0, 0.2]])
     >>> framed(ends.mean(0), ends, zero=True).clipped
@@ -102,7 +103,8 @@ def framed(mean: Array, ends: Array, zero: bool) -> Frame:
     origin = 0.0 if zero else float(np.median(mean))
     reach, width = np.maximum(np.abs(low - origin), np.abs(high - origin)), high - low
     usual, usual_width = (float(np.quantile(one, 0.5, method="lower")) for one in (reach, width))
-    clipped = (reach > FAR * usual) | ((reach > NEAR * usual) & (width > WIDE * usual_width))
+    far, wide = ((reach > most * usual) & (width > widest * usual_width) for most, widest in (FAR, WIDE))
+    clipped = far | wide
     if usual == 0:
         clipped[:] = False
     inside = [*low[~clipped], *high[~clipped], *([0.0] if zero else [])]

@@ -69,7 +69,7 @@ def _bars(values: dict[str, float], label: str, narrow: bool) -> Figure:
     else:
         name_lines(panel, list(values), pad=3.5)
     panel.set(xlim=(0, 1.15 * max(values.values()) or 1.0), ylim=(len(values) - 0.4, -0.8 if above else -0.6))
-    panel.locator_params(axis="x", nbins=3 if max(values.values()) >= MILLION else 5)
+    panel.locator_params(axis="x", nbins=4 if max(values.values()) >= MILLION else 5)
     panel.xaxis.set_major_formatter(lambda value, _: _tick(value))
     panel.set_xlabel(label, fontsize=9)
     return figure
