@@ -31,22 +31,34 @@ Key = tuple[Any, ...]  # values of the columns that averages are made by
 
 FEWEST = 500  # rows of each group that are kept for draws, however many groups there are
 AT_ONCE = 2**18  # expected outcomes that a thread computes at a time: they stay in the processor's cache
+SUMMED = 2**12  # values that are added up one after the other
 MOST = 2**27  # numbers that are kept of rows: 1 GB of them
 MOST_GROUPS = 10_000
 
 
 class Change(NamedTuple):
-    """What becomes of a column: a value for all rows, or a number that is added."""
+    """What becomes of a column: a value for all rows, or a number that is added.
+
+    With `within`, values move into these bounds before, so that none leaves the range of all by what is added.
+    """
 
     value: Any
     added: bool = False
+    within: tuple[float, float] | None = None
+
+    @property
+    def words(self) -> str:
+        """What it is, for messages."""
+        return f"{self.value:+g}" if self.added else f"= {self.value}"
 
     def of(self, values: Any) -> Any:
         """The column, changed."""
         import pandas as pd
 
         if self.added:
-            return pd.Series(np.asarray(values, dtype=float) + self.value, copy=False)
+            numbers = np.asarray(values, dtype=float)
+            numbers = numbers if self.within is None else numbers.clip(*self.within)
+            return pd.Series(numbers + self.value, copy=False)
         if isinstance(self.value, str) or values.dtype == "category":
             level = pd.Categorical.from_codes(np.zeros(len(values), np.int8), pd.Index([self.value]))
             return pd.Series(level, copy=False)
@@ -76,9 +88,9 @@ class Sketch(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What was seen of the rows of a group: their number, sums of weights and of each side by pieces, and a sketch."""
+    """What was seen of the rows of a group: sums of weights and of each side by pieces, and a sketch."""
 
-    rows: int
+    rows: int  # that have a weight
     sums: list[Array]  # (1 + sides,) of each piece
     sketch: Sketch
 
@@ -93,6 +105,7 @@ class Looked:
 
     size: int  # rows that are kept
     groups: dict[Key, Group]
+    rows: int = 0
 
     @property
     def each(self) -> int:
@@ -101,7 +114,8 @@ class Looked:
 
     def then(self, later: Looked) -> Looked:
         """That, and what was seen of later rows."""
-        joined = Looked(self.size, dict.fromkeys([*self.groups, *later.groups]))  # type: ignore[arg-type]
+        keys = dict.fromkeys([*self.groups, *later.groups])
+        joined = Looked(self.size, keys, self.rows + later.rows)  # type: ignore[arg-type]
         if len(joined.groups) > MOST_GROUPS:
             raise ValueError(f"by= gives more than {MOST_GROUPS:,} groups; average by columns with fewer values")
         for key in joined.groups:
@@ -146,28 +160,39 @@ class Averages:
     def _piece(self, rows: NewRows) -> Looked:
         weight = np.ones(rows.size) if self.weights is None else weights_of(self.weights, rows)
         codes, keys = self._groups(rows)
-        seen = Looked(self.size, dict.fromkeys(keys))  # type: ignore[arg-type]
+        seen = Looked(self.size, dict.fromkeys(keys), rows.size)  # type: ignore[arg-type]
         priority = scrambled(rows.numbers, self.seed)
-        kept = least_of_each(priority, codes, len(keys), seen.each)
+        there = np.flatnonzero(weight > 0)  # others say nothing, and must not take the place of these
+        kept = [there[own] for own in least_of_each(priority[there], codes[there], len(keys), seen.each)]
         every = np.concatenate(kept)
         sums, features = (
             np.empty((len(keys), 1 + len(self.sides))),
             np.empty((every.size, len(self.sides), self.centre.width)),
         )
-        sums[:, 0] = np.bincount(codes, weight, len(keys))
+        sums[:, 0] = sums_by(codes, weight, len(keys))
 
         def work(place: int) -> None:
-            own = self.centre.features(_changed(rows, self.sides[place], self.wanted))
-            sums[:, 1 + place] = np.bincount(codes, weight * self.centre.mean(own), len(keys))
+            own = self._features(rows, self.sides[place])
+            sums[:, 1 + place] = sums_by(codes, weight * self.centre.mean(own), len(keys))
             features[:, place] = own[:, every].T
 
         threads.in_turns(work, len(self.sides))
-        counts, ends = np.bincount(codes, minlength=len(keys)), np.cumsum([own.size for own in kept])
+        counts, ends = np.bincount(codes[there], minlength=len(keys)), np.cumsum([own.size for own in kept])
         for number, (key, own, end) in enumerate(zip(keys, kept, ends.tolist(), strict=True)):
             some = slice(end - own.size, end)
             sketch = Sketch(priority[own], weight[own], features[some])
             seen.groups[key] = Group(int(counts[number]), [sums[number]], sketch)
         return seen
+
+    def _features(self, rows: NewRows, side: Side) -> Array:
+        """Those of rows that a side has changed."""
+        try:
+            return self.centre.features(_changed(rows, side, self.wanted))
+        except ValueError as error:
+            if not side:
+                raise
+            changes = ", ".join(f"{name} {change.words}" for name, change in side.items())
+            raise ValueError(f"rows with {changes}: {error}") from error
 
     def _groups(self, rows: NewRows) -> tuple[NDArray[np.intp], list[Key]]:
         """The number of each row's group, and the groups."""
@@ -181,6 +206,19 @@ class Averages:
         codes: NDArray[np.intp] = np.asarray(grouped.ngroup(), np.intp)
         first = grouped.head(1).assign(_code=codes[grouped.head(1).index]).sort_values("_code")
         return codes, [tuple(key) for key in first[list(self.by)].astype(object).itertuples(index=False, name=None)]
+
+
+def sums_by(codes: NDArray[np.intp], values: Array, groups: int) -> Array:
+    """Sums of values by group, made of sums of blocks: for slopes, small differences of them count.
+
+    >>> sums_by(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]), 2)
+    array([4., 2.])
+    """
+    found = np.zeros(groups)
+    for start in range(0, codes.size, SUMMED):
+        some = slice(start, start + SUMMED)
+        found += np.bincount(codes[some], values[some], groups)
+    return found
 
 
 def least_of_each(values: NDArray[Any], codes: NDArray[np.intp], groups: int, size: int) -> list[NDArray[np.intp]]:
@@ -228,6 +266,7 @@ class Average(NamedTuple):
     error: Array  # (side, side): of its mean, by looking at a subsample of the rows, a covariance
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused later
 def averages(seen: Looked, sides: int, draws: Draws, centre: Centre) -> list[Average]:
     """The averages of each group for each draw."""
     found = []
@@ -253,8 +292,8 @@ def _moved(sketch: Sketch, sides: int, draws: Draws, centre: Centre) -> tuple[Ar
             some = slice(part * step, (part + 1) * step)
             for side in range(sides):
                 features = np.ascontiguousarray(sketch.features[some, side].T)
-                change = draws.means(features)
-                change -= centre.mean(features)[:, None]
+                with np.errstate(over="ignore", invalid="ignore"):  # in this thread
+                    change = draws.means(features) - centre.mean(features)[:, None]
                 own[side, some] = change.mean(axis=1)
                 change *= weight[some, None]
                 parts[part, side] = change.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,17 @@ from tallbayes.data.formula import Formula
 from tallbayes.data.new_rows import new_rows
 from tallbayes.data.options import check_texts, is_number, refuse, shown
 from tallbayes.data.pieces import Source
+from tallbayes.data.syntax import tree
 from tallbayes.results.averages import Change, Side
 from tallbayes.results.expected import Centre
 
 PAIRS = ("reference", "sequential", "pairwise")
 WIDTHS = ("sd", "2sd", "minmax")
-STEP = 1e-4  # of the range of a variable: half of that is gone both ways for its slope
+STEP = 5e-5  # of the range of a variable, which is gone both ways for its slope
+INSIDE = 1e-6  # if something is computed of it, which may bend more, as logarithms do
+NEAR_ZERO = 0.25  # of the least value then, if all are positive
+ROUNDED = 1e-11  # of the largest value at least, so that digits are left
+BOUNDED = {"bs", "cc", "cr", "cs"}  # functions that end where the data do
 WHAT = "the name of a variable, a list of names, or a dict such as {'age': 10} by name"
 
 Variables = str | Sequence[str] | Mapping[str, Any] | None
@@ -43,6 +49,7 @@ class Kind(NamedTuple):
     name: str
     levels: tuple[Any, ...] | None
     flag: bool = False  # True and False
+    uses: frozenset[str] = frozenset()  # functions that are computed of it, "" among them for any expression
 
 
 def kinds(formula: Formula) -> dict[str, Kind]:
@@ -51,9 +58,9 @@ def kinds(formula: Formula) -> dict[str, Kind]:
     added = () if parsed.offset is None else parsed.offset.columns
     coded = {}
     for text, levels in formula.categories.items():
-        used = expression.check(text).columns
-        if len(used) == 1:
-            coded[used[0]] = tuple(levels)
+        if (column := text if text in parsed.predictors else _coded(text)) is not None:
+            coded[column] = tuple(levels)
+    uses = _uses(formula)
     for name in dict.fromkeys([*parsed.predictors, *added]):
         if name in parsed.dates:
             continue
@@ -62,7 +69,31 @@ def kinds(formula: Formula) -> dict[str, Kind]:
         elif name in formula.levels:
             found[name] = Kind(name, tuple(formula.levels[name].values))
         else:
-            found[name] = Kind(name, coded.get(name))
+            found[name] = Kind(name, coded.get(name), uses=frozenset(uses.get(name, ())))
+    return found
+
+
+def _coded(text: str) -> str | None:
+    """The column whose own values are the levels of what is computed: that of C(x), but none of C(x > 0).
+
+    >>> _coded("C(age)"), _coded("C(`my age`, Treatment(2))"), _coded("C(Q('my age'))"), _coded("C(age > 30)")
+    ('age', 'my age', 'my age', None)
+    """
+    columns = expression.check(text).columns
+    match tree(text)[0]:
+        case ast.Call(args=[ast.Name() | ast.Call(func=ast.Name(id="Q")), *_]) if len(columns) == 1:
+            return columns[0]
+    return None
+
+
+def _uses(formula: Formula) -> dict[str, set[str]]:
+    """By column the functions that the formula calls where it computes something of it, and "" besides."""
+    parsed, found = formula.parsed, dict[str, set[str]]()
+    sides = (parsed.right, () if parsed.offset is None else parsed.offset.side)
+    factors = (factor for side in sides for term in side for factor in term.factors)
+    for one in (expression.check(str(one.expr)) for one in factors if one.eval_method.value == "python"):
+        for name in one.columns:
+            found.setdefault(name, {""}).update(one.functions)
     return found
 
 
@@ -127,7 +158,7 @@ class Spreads:
 
     centre: Centre
     columns: tuple[str, ...]
-    others: tuple[str, ...]
+    others: tuple[str, ...]  # columns whose missing values leave rows out as well
     drop: bool
 
     @property
@@ -175,8 +206,10 @@ def compared(kind: Kind, asked: Any, spread: Spread | None, slopes: bool, sign: 
             raise ValueError(
                 f"slopes take names of variables only, but {name!r} has {shown(asked)}; for steps use avg_comparisons"
             )
-        half = STEP * ((spread.most - spread.least) or abs(spread.most) or 1.0) / 2
-        return [Compared(name, "dY/dX", {name: Change(-half, True)}, {name: Change(half, True)}, 2 * half)]
+        half, ends = _half(spread, bool(kind.uses)), BOUNDED.intersection(kind.uses) and spread.least < spread.most
+        inside = (spread.least + half, spread.most - half) if ends else None
+        below, above = ({name: Change(move, True, inside)} for move in (-half, half))
+        return [Compared(name, "dY/dX", below, above, 2 * half)]
     if isinstance(asked, str) and asked in WIDTHS:
         assert spread is not None
         if asked == "minmax":
@@ -191,6 +224,16 @@ def compared(kind: Kind, asked: Any, spread: Spread | None, slopes: bool, sign: 
         low, high = map(float, gap)
         return [Compared(name, f"{high:g} {sign} {low:g}", {name: Change(low)}, {name: Change(high)})]
     refuse(f"variables[{name!r}]", f"a number to add, a pair of numbers, or one of {', '.join(WIDTHS)}", asked)
+
+
+def _half(spread: Spread, computed: bool) -> float:
+    """How far a variable is moved both ways for its slope."""
+    largest = max(abs(spread.least), abs(spread.most))
+    width = (spread.most - spread.least) or largest or 1.0
+    if not computed:
+        return STEP * width
+    half = min(INSIDE * width, NEAR_ZERO * spread.least) if spread.least > 0 else INSIDE * width
+    return min(max(half, ROUNDED * largest), STEP * width)
 
 
 def _is_pair(asked: Any) -> bool:

@@ -77,6 +77,9 @@ def avg_predictions(fit: Fit, variables: Variables, how: How) -> pd.DataFrame:
     by, formula = how.check(), formula_of(fit)
     known = kinds(formula)
     asked = {} if variables is None else given(variables, known, formula)
+    if both := [name for name in by if name in asked]:
+        raise ValueError(f"by= has {both[0]!r}, which variables= sets: there is a line for each value; leave it out")
+    _refuse_names((*asked, *by), (), how)
     pairs = crossed(asked, known)
     lines = [Line(words, (place,), lambda mean: mean) for place, (words, _) in enumerate(pairs)]
     with rows_of(fit, how.data, how.engine, how.weights, "fit.avg_predictions({}=...)") as rows:
@@ -106,9 +109,13 @@ def _compared(
     by, formula = how.check(), formula_of(fit)
     known = kinds(formula)
     asked = given(variables, known, formula)
+    if not asked:
+        raise ValueError("the formula has no variables whose changes could be compared")
+    _refuse_names(by, ("term", "contrast"), how)
     with rows_of(fit, how.data, how.engine, how.weights, ask_again) as rows:
         centre = fit._centre(how.offset)
-        spreads = _spreads(rows, centre, [name for name in asked if needs_spread(known[name], asked[name], slopes)])
+        wide = [name for name in asked if needs_spread(known[name], asked[name], slopes)]
+        spreads = _spreads(fit, rows, centre, wide, by)
         sides, lines = list[Side](), list[Line]()
         for name, one in asked.items():
             for each in compared(known[name], one, spreads.get(name), slopes, sign):
@@ -131,11 +138,24 @@ def formula_of(fit: Fit) -> Any:
     return fit.formula
 
 
-def _spreads(rows: Rows, centre: Centre, names: list[str]) -> dict[str, Spread]:
-    """How columns of numbers are spread."""
+def _refuse_names(names: Sequence[str], others: Sequence[str], how: How) -> None:
+    """Refuse names of columns that the table has others for."""
+    taken = {*names_of(how.interval), "sd", "mcse_mean", *others}
+    if wrong := [name for name in names if name in taken]:
+        raise ValueError(f"the table of averages has a column {wrong[0]!r} of its own; rename that of the data")
+
+
+def _needed(fit: Fit, rows: Rows) -> tuple[str, ...]:
+    """Columns of the fit in which rows must have values, those of the outcome among them, if rows are its own."""
+    return tuple(fit.formula.parsed.columns) if fit.formula is not None and rows.own else ()
+
+
+def _spreads(fit: Fit, rows: Rows, centre: Centre, names: list[str], by: tuple[str, ...]) -> dict[str, Spread]:
+    """How columns of numbers are spread, in the rows that are averaged over."""
     if not names:
         return {}
-    seen = ask(rows.source, Spreads(centre, tuple(names), tuple(centre.columns), rows.drop))
+    others = (*centre.columns, *_needed(fit, rows), *by, *([rows.weights] if rows.weights else []))
+    seen = ask(rows.source, Spreads(centre, tuple(names), others, rows.drop))
     return dict(zip(names, seen.spreads(), strict=True))
 
 
@@ -144,10 +164,12 @@ def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple
     import pandas as pd
 
     centre, draws = fit._centre(how.offset), fit._some(how.draws, how.seed)
-    columns = fit.formula.parsed.columns if fit.formula is not None and rows.own else ()
     size = min(how.rows, max(1, MOST // (len(sides) * centre.width)))
-    question = Averages(centre, tuple(sides), by, rows.weights, tuple(columns), rows.drop, size, how.seed)
-    found = averages(ask(rows.source, question), len(sides), draws, centre)
+    question = Averages(centre, tuple(sides), by, rows.weights, _needed(fit, rows), rows.drop, size, how.seed)
+    seen = ask(rows.source, question)
+    if rows.own:
+        _require_all(seen.rows, fit.stats["rows"], rows.drop)
+    found = averages(seen, len(sides), draws, centre)
     words = [line.words | dict(zip(by, _words(fit, by, group.key), strict=True)) for group in found for line in lines]
     values, errors = zip(*(_value(line, group) for group in found for line in lines), strict=True)
     shaped = np.stack(values, axis=1).reshape(draws.chains, -1, len(values))
@@ -160,6 +182,16 @@ def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple
     return table.assign(**described, mcse_mean=np.hypot(known.mcse_mean, np.array(errors)))
 
 
+def _require_all(rows: int, fitted: int, drop: bool) -> None:
+    """Refuse to average over others than the rows of the fit."""
+    if rows != fitted:
+        lack = ", or columns of by= or weights= lack values in some rows" if drop else ""
+        raise ValueError(
+            f"the fit was made from {fitted:,} rows, but {rows:,} of its data can be averaged over: the data have "
+            f"changed{lack}; give the rows to average over as data=, or fit again"
+        )
+
+
 def _value(line: Line, group: Average) -> tuple[Array, float]:
     """Draws of what a line is about, and the error of their mean by looking at a subsample of the rows."""
     averages = [group.draws[side] for side in line.sides]
@@ -168,8 +200,8 @@ def _value(line: Line, group: Average) -> tuple[Array, float]:
     if not np.isfinite(value).all():
         said = ", ".join(f"{name} {word}" for name, word in line.words.items())
         raise ValueError(
-            f"{said or 'the average'} is not finite: an average is 0, 1 or too large there; take another "
-            "comparison, or other rows"
+            f"{said or 'the average'} is not finite: an average is too large there, or not above 0 (and below 1 for "
+            "lnor), as this comparison needs; take another one, or other rows"
         )
     at = np.array([average.mean() for average in averages])
     step = 1e-6 * np.maximum(np.abs(at), 1e-300)

@@ -10,7 +10,7 @@ from tallbayes.data.pieces import Source
 from tallbayes.data.sources import open_source
 from tallbayes.data.texts import USUAL
 from tallbayes.engines.opening import on_engine
-from tallbayes.results.more import origin_of
+from tallbayes.results.more import Origin, origin_of
 from tallbayes.sampling.checkpoint import Argument, recalled
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def rows_of(fit: Fit, data: Any, engine: Any, weights: str | None, how: str) -> 
         with on_engine(engine, data, texts) as opened:
             yield Rows(open_source(opened), False, False, weights)
         return
-    asked = _recalled(fit, engine, how)
+    origin = _origin(fit, how)
+    asked = _recalled(origin, engine, how if weights is not None else _weighted(origin, how))
     own = asked["weights"]
     if weights is None and own is not None and not isinstance(own, str):
         raise ValueError(
@@ -44,11 +45,23 @@ def rows_of(fit: Fit, data: Any, engine: Any, weights: str | None, how: str) -> 
         yield Rows(open_source(opened), True, asked["missing"] == "drop", weights if weights is not None else own)
 
 
-def _recalled(fit: Fit, engine: Any, how: str) -> dict[str, Any]:
-    """What the fit was made from, as `tb.fit` was asked."""
+def _origin(fit: Fit, how: str) -> Origin:
+    """How a fit was made, if that was by `tb.fit`."""
     origin = origin_of(fit)
     if origin.door != "fit":
         raise ValueError(f"the fit does not know which data it was made from; give them, {how.format('data')}")
+    return origin
+
+
+def _weighted(origin: Origin, how: str) -> str:
+    """How to give what asks its data again, with the weights that the fit had, which other data have not."""
+    asked = origin.asked["weights"]
+    named = None if asked.packed is None else asked.value("weights")
+    return how if named is None else how.replace("=...", f"=..., weights={named!r}")
+
+
+def _recalled(origin: Origin, engine: Any, how: str) -> dict[str, Any]:
+    """What the fit was made from, as `tb.fit` was asked."""
     given = {name: origin.given[name] for name in ("data", "weights", "engine", "missing") if name in origin.given}
     given |= {} if engine is None else {"engine": engine}
     asked: dict[str, Argument] = {name: origin.asked[name] for name in ("data", "weights", "engine", "missing")}
