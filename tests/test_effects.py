@@ -183,7 +183,7 @@ def test_counts_with_exposure_and_offsets():
     assert same(written.avg_predictions().iloc[0], np.exp(_eta(written)).mean(axis=1))
     assert written.avg_comparisons()["term"].tolist() == ["x", "days"]
     added = tb.fit("count ~ x", DATA, "poisson", offset=np.log(DATA.days), **FEW)
-    with pytest.raises(ValueError, match="predict needs one"):
+    with pytest.raises(ValueError, match="fitted with an array of offsets, so rows need one"):
         added.avg_predictions()
     assert added.avg_predictions(offset=0.0)["mean"][0] > 0
 

@@ -242,6 +242,11 @@ def test_calibration_of_rare_events_is_logarithmic():
     assert (dots.get_ydata() > 0).all()  # bins without events are seen
 
 
+def test_speed_of_a_single_draw_is_not_known():
+    with pytest.raises(ValueError, match="nobody knows the effective draws of 'Intercept'"):
+        plots.speed(example(draws=1, chains=2))
+
+
 def test_speed_and_seconds_are_bars():
     fit = group_example(4)
     for figure, values in ((plots.speed(fit), fit.edpm()), (plots.seconds(fit), fit.stats["seconds"])):

@@ -8,6 +8,7 @@ import tallbayes as tb
 from tallbayes.data import pieces
 from tallbayes.data.new_rows import new_rows
 from tallbayes.results.predictive import _require
+from tallbayes.results.predictive_plot import _made, observations
 
 SURE = 4.9
 RNG = np.random.default_rng(0)
@@ -174,3 +175,30 @@ def test_pictures_refuse_what_they_cannot():
     ]:
         with pytest.raises(ValueError, match=said):
             tb.plots.predictive(fit, **given)
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_what_was_observed_is_what_rows_of_some_weight_have(weights):
+    """Equal rows are merged, so that they have weights, too; a model of the mean has it right."""
+    rng = np.random.default_rng(2)
+    data = {"k": rng.integers(0, 3, 600), "y": rng.random(600) < 0.4, "w": rng.integers(0, 4, 600)}
+    fit = tb.fit("y ~ C(k)", data, weights=weights, **FEW)
+    made = _made(fit, 10_000, 50, 1, False, {})
+    counted = np.ones(600, int) if weights is None else data["w"]
+    assert made.observed.mean() == pytest.approx(np.average(data["y"], weights=counted), rel=1e-12)
+    assert made.replicated.shape == (counted.sum(), 50)
+
+
+def test_observations_of_rows_with_weights():
+    rng = np.random.default_rng(3)
+    weights = np.array([2.0, 0.0, 5.0, 3.0])
+    assert observations(weights, 99, rng).tolist() == [0, 0, 2, 2, 2, 2, 2, 3, 3, 3]
+    some = np.concatenate([observations(weights, 4, rng) for _ in range(5_000)])
+    found = np.bincount(some, minlength=4) / some.size
+    assert np.allclose(found, weights / 10, atol=SURE * 0.5 / np.sqrt(some.size))
+    assert max(np.bincount(observations(weights, 4, rng)).max() for _ in range(200)) <= 4
+    parts = np.concatenate([observations(weights / 8, 3, rng) for _ in range(5_000)])
+    assert np.allclose(
+        np.bincount(parts, minlength=4) / parts.size, weights / 10, atol=SURE * 0.5 / np.sqrt(parts.size)
+    )
+    assert observations(np.full(10, 1e-3), 99, rng).size == 1

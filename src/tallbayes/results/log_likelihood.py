@@ -86,5 +86,8 @@ def _chosen(model: Model, wanted: int | NDArray[np.int64], size: int, seed: int)
     some = model.rows.reduce(Listed(wanted))
     if some.numbers.size < wanted.size:
         missing = int(np.setdiff1d(wanted, some.numbers)[0])
-        raise ValueError(f"there is no row {missing:,}: rows are counted from 0, without those that were left out")
+        raise ValueError(
+            f"there is no row {missing:,}: rows are counted from 0, without those that were left out, and rows of "
+            "weight 0 are not there"
+        )
     return some

@@ -220,11 +220,11 @@ class Offsets:
     def __init__(self, given: ArrayLike | None, column: str | None, has_offset: bool, family: Family) -> None:
         if given is None and column is None and has_offset:
             raise ValueError(
-                "the model was fitted with an array of offsets, so predict needs one for the new rows: "
-                "predict(new_data, offset=...), where offset=0 means none"
+                "the model was fitted with an array of offsets, so rows need one for predictions: give offset=, "
+                "where 0 means none"
             )
         if given is not None and not has_offset:
-            raise ValueError("the model was fitted without an offset, so predict takes none")
+            raise ValueError("the model was fitted without an offset, so predictions take none")
         self._given = _numbers(0.0 if given is None else given)
         if not np.isfinite(self._given).all():
             raise ValueError("offset has missing or infinite values; give a number for every row")

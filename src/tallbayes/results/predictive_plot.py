@@ -78,16 +78,30 @@ def predictive(
 
 
 def _made(fit: Fit, rows: int, draws: int, seed: int, progress: bool, again: dict[str, Any]) -> Made:
-    """Of some observations, drawn in proportion to their weights where rows have any."""
+    """Of some observations: a row of weight 3 is three of them."""
     chosen = evenly_spaced(draws, fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"])
     rng = np.random.default_rng(seed)
     with model_of(fit, again, "tb.plots.predictive(fit, {}=...)", progress) as model, showing(progress):
         check_same(fit, model)
         some = model.rows.reduce(AtRandom(min(rows, model.rows.size), model.rows.size, seed)).arrays
         if some.weights.size:
-            share = some.own / some.own.sum()
-            some = some.take(np.sort(rng.choice(some.size, min(rows, int(some.own.sum())), p=share)))
+            some = some.take(observations(some.own, rows, rng))
         return Made(np.asarray(some.y), model.per_row(fit._chosen_draws(chosen)).outcomes(some, rng))
+
+
+def observations(weights: Array, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The rows of so many observations at most, drawn without replacement where weights say how many a row has.
+
+    >>> observations(np.array([1.0, 3.0, 0.0]), 10, np.random.default_rng(0))
+    array([0, 1, 1, 1])
+    """
+    ends = np.cumsum(weights)
+    size = min(most, max(1, round(float(ends[-1]))))
+    if (weights % 1 == 0).all():
+        places = np.arange(size) if size == ends[-1] else rng.choice(int(ends[-1]), size, replace=False)
+    else:
+        places = rng.random(size) * ends[-1]
+    return np.sort(np.searchsorted(ends, places, side="right")).astype(np.intp)
 
 
 def _shares(panel: Axes, made: Made, name: str) -> None:

@@ -35,7 +35,7 @@ def good_shape(draws: int) -> float:
     >>> round(good_shape(1_000), 3), good_shape(10_000)
     (0.667, 0.7)
     """
-    return float(min(1 - 1 / np.log10(draws), 0.7)) if draws > 1 else 0.0
+    return float(np.clip(1 - 1 / np.log10(draws), 0.0, 0.7)) if draws > 1 else 0.0
 
 
 def left_out(values: Array, efficiency: float) -> tuple[Array, Array]:

@@ -42,6 +42,10 @@ def speed(fit: Fit, names: Sequence[str] | None = None, narrow: bool = False) ->
     """
     names = chosen(fit, names)
     found = fit.edpm()
+    if unknown := [name for name in names if not np.isfinite(found[name])]:
+        raise ValueError(
+            f"nobody knows the effective draws of {unknown[0]!r}: there are too few, or all are the same; draw more"
+        )
     return _bars({name: found[name] for name in names}, "effective draws per minute", narrow)
 
 
