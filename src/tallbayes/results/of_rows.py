@@ -138,7 +138,7 @@ class OfRows(Posterior):
             of its levels; several variables are combined in all ways. Rows stay as they are if None.
         by: a column or several; there is an average for each combination of their values.
         data: the rows to average over; those that the fit was made from if None. A single row will do.
-        weights: a column of weights for the averages. If None, rows of the fit have the weights that they had there, and
+        weights: a column of weights for the averages. If None, rows of the fit have the weights that they had, and
             rows of `data` count once each.
         offset: for a model that was fitted with an array of offsets, a number for all rows.
         engine: who reads the data, as in `tb.fit`; that of the fit if None.
