@@ -140,7 +140,7 @@ def test_what_a_page_says(pages):
     assert "3,000" in said["plain"]
     assert "data customers.csv fitted 20" in said["plain"]
     assert "events 1,114 of 3,000 rows, a base rate of 37.1%" in said["plain"]
-    assert "reference level bank: east <1> is the reference of 3 levels" in said["plain"]
+    assert "reference level 'east <1>' of the 3 levels of bank" in said["plain"]
     assert "No priors were given, so they are the defaults, which follow the columns." in said["plain"]
     assert "changes the log-odds by Normal(0, 5)." in said["plain"]
     assert "odds ratio" in said["plain"]

@@ -48,7 +48,7 @@ def what(fit: Fit) -> dict[str, str]:
     known |= outcomes(fit)
     if fit.formula is not None and (found := dict(reference_levels(fit.formula))):
         count = {factor: len(fit.formula.categories[factor]) for factor in found}
-        levels = [f"{factor}: {level} is the reference of {count[factor]:,} levels" for factor, level in found.items()]
+        levels = [f"'{level}' of the {count[factor]:,} levels of {factor}" for factor, level in found.items()]
         known["reference levels" if len(levels) > 1 else "reference level"] = "; ".join(levels)
     if groups := stats.get("groups"):
         known["groups"] = f"{groups['count']:,} of {groups['term']}"
