@@ -264,7 +264,7 @@ def no_bound(y, low, high):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"derivatives": off}, "second derivative of the family 'mine' is .* but differences say"),
+        ({"derivatives": off}, "second derivative of the family 'mine' is .* but finite differences give"),
         ({"bound": no_bound}, "the bound of the family 'mine' is 0.09 .* that is no bound"),
         ({"third": lambda y, eta: 0.5 * math.tanh(eta)}, "third derivative of the family 'mine' is"),
         ({"value": lambda y, eta: math.log(eta)}, "the value of the family 'mine' is"),
