@@ -145,3 +145,16 @@ def test_averages_that_are_too_large_are_refused(ask):
     fit = tb.fit("w ~ x", DATA, "poisson", **FEW)
     with pytest.raises(ValueError, match="is not finite: an average is too large"):
         getattr(fit, ask)({"x": [-1e6, 1e6]})
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_averages_by_true_and_false(tmp_path, suffix):
+    data = DATA.assign(owner=DATA.z > 10, first=DATA.z > 9)
+    path = tmp_path / f"rows.{suffix}"
+    data.to_csv(path, index=False) if suffix == "csv" else data.to_parquet(path)
+    for given in (data, path):
+        fit = tb.fit("y ~ x + (1 | owner)", given, **FEW)
+        table = fit.avg_predictions(by=["owner", "first"])
+        assert table["owner"].tolist() == [False, False, True]
+        assert table["first"].tolist() == [False, True, True]
+        assert table[["owner", "first"]].dtypes.tolist() == [bool, bool]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallbayes.data.cleaning import USUALLY, Cleaning
+from tallbayes.data.columns import is_truth
 from tallbayes.data.missing import Gaps
 from tallbayes.data.names import require
 from tallbayes.data.pieces import Piece, Source, sliced
@@ -24,6 +25,7 @@ class NewRows(NamedTuple):
     size: int
     where: Where
     places: NDArray[np.intp] | None = None  # of those that stay, among the rows of the piece; None for all
+    flags: tuple[str, ...] = ()  # columns that held True and False, of those that were asked about
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -32,7 +34,12 @@ class NewRows(NamedTuple):
 
 
 def new_rows(
-    source: Source, needed: Sequence[str], clean: Cleaning = USUALLY, kept: Sequence[str] = (), drop: bool = False
+    source: Source,
+    needed: Sequence[str],
+    clean: Cleaning = USUALLY,
+    kept: Sequence[str] = (),
+    drop: bool = False,
+    perhaps_flags: Sequence[str] = (),
 ) -> Iterator[NewRows]:
     """All rows of a source; ValueError after the last if a needed column had a missing or infinite value.
 
@@ -64,7 +71,8 @@ def new_rows(
             )
         if size and not counted.troubled:
             beside = {name: piece.columns[name] for name in kept}
-            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, where, places)
+            flags = tuple(name for name in perhaps_flags if is_truth(piece.columns[name]))
+            yield NewRows(_alone(piece, cleaned), beside, piece.start, size, where, places, flags)
     counted.refuse()
 
 

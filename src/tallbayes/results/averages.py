@@ -106,6 +106,7 @@ class Looked:
     size: int  # rows that are kept
     groups: dict[Key, Group]
     rows: int = 0
+    flags: tuple[str, ...] = ()  # columns of `by` that held True and False
 
     @property
     def each(self) -> int:
@@ -115,7 +116,8 @@ class Looked:
     def then(self, later: Looked) -> Looked:
         """That, and what was seen of later rows."""
         keys = dict.fromkeys([*self.groups, *later.groups])
-        joined = Looked(self.size, keys, self.rows + later.rows)  # type: ignore[arg-type]
+        flags = tuple(dict.fromkeys([*self.flags, *later.flags]))
+        joined = Looked(self.size, keys, self.rows + later.rows, flags)  # type: ignore[arg-type]
         if len(joined.groups) > MOST_GROUPS:
             raise ValueError(f"by= gives more than {MOST_GROUPS:,} groups; average by columns with fewer values")
         for key in joined.groups:
@@ -152,7 +154,7 @@ class Averages:
         """See `Question`."""
         seen = Looked(self.size, {})
         with passing("averaging over rows", source.rows) as done:
-            for rows in new_rows(source, self.wanted, self.centre.clean, drop=self.drop):
+            for rows in new_rows(source, self.wanted, self.centre.clean, drop=self.drop, perhaps_flags=self.by):
                 seen = seen.then(self._piece(rows))
                 done(rows.size)
         return seen
@@ -160,7 +162,7 @@ class Averages:
     def _piece(self, rows: NewRows) -> Looked:
         weight = np.ones(rows.size) if self.weights is None else weights_of(self.weights, rows)
         codes, keys = self._groups(rows)
-        seen = Looked(self.size, dict.fromkeys(keys), rows.size)  # type: ignore[arg-type]
+        seen = Looked(self.size, dict.fromkeys(keys), rows.size, rows.flags)  # type: ignore[arg-type]
         priority = scrambled(rows.numbers, self.seed)
         there = np.flatnonzero(weight > 0)  # others say nothing, and must not take the place of these
         kept = [there[own] for own in least_of_each(priority[there], codes[there], len(keys), seen.each)]

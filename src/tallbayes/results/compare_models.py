@@ -40,7 +40,8 @@ def compare_models(
 
     Give fits, or what `fit.loo()` returns, by name. `rows`, drawn at random with the same `seed` for all, are looked at
     closely; see `Fit.loo`. `kind` is "loo" or "waic". The `data` are needed for fits that were loaded, if the data were
-    not a file.
+    not a file. Densities of `tb.family` and `tb.Model` are what you wrote: beside another family they need all
+    constants.
 
     Columns are as in `arviz.compare`: `rank`, `elpd` (higher is better), `p` (the effective number of parameters),
     `elpd_diff` (to the best), `se` of `elpd`, `dse` of `elpd_diff`, `subsampling_se` and `subsampling_dse` (how much of

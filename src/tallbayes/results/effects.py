@@ -170,7 +170,8 @@ def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple
     if rows.own:
         _require_all(seen.rows, fit.stats["rows"], rows.drop)
     found = averages(seen, len(sides), draws, centre)
-    words = [line.words | dict(zip(by, _words(fit, by, group.key), strict=True)) for group in found for line in lines]
+    flags = (*seen.flags, *(() if fit.formula is None else fit.formula.flags))
+    words = [line.words | dict(zip(by, _words(flags, by, group.key), strict=True)) for group in found for line in lines]
     values, errors = zip(*(_value(line, group) for group in found for line in lines), strict=True)
     shaped = np.stack(values, axis=1).reshape(draws.chains, -1, len(values))
     known = diagnose(shaped)
@@ -217,7 +218,6 @@ def _moves(step: Array) -> list[tuple[Array, float]]:
     return [(np.where(np.arange(step.size) == place, step, 0.0), float(step[place])) for place in range(step.size)]
 
 
-def _words(fit: Fit, by: tuple[str, ...], key: tuple[Any, ...]) -> list[Any]:
+def _words(flags: tuple[str, ...], by: tuple[str, ...], key: tuple[Any, ...]) -> list[Any]:
     """Values of columns in words: of those that held True and False, these."""
-    flags = () if fit.formula is None else fit.formula.flags
-    return [bool(value) if name in flags else value for name, value in zip(by, key, strict=True)]
+    return [bool(value) if name in flags and value in (0, 1) else value for name, value in zip(by, key, strict=True)]
