@@ -158,3 +158,11 @@ def test_averages_by_true_and_false(tmp_path, suffix):
         assert table["owner"].tolist() == [False, False, True]
         assert table["first"].tolist() == [False, True, True]
         assert table[["owner", "first"]].dtypes.tolist() == [bool, bool]
+
+
+def test_ordered_levels_keep_their_order():
+    sizes = pd.Categorical(np.where(DATA.z > 12, "large", np.where(DATA.z > 9, "medium", "small")), ordered=False)
+    sizes = sizes.set_categories(["small", "medium", "large", "huge"], ordered=True)
+    fit = tb.fit("y ~ x + size", DATA.assign(size=sizes), **FEW)
+    assert fit.avg_predictions(by=["size", "g"])["size"].tolist()[::3] == ["small", "medium", "large"]
+    assert fit.avg_predictions(by=["g", "size"])["size"].tolist()[:3] == ["small", "medium", "large"]

@@ -269,10 +269,12 @@ class Average(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused later
-def averages(seen: Looked, sides: int, draws: Draws, centre: Centre) -> list[Average]:
-    """The averages of each group for each draw."""
+def averages(
+    seen: Looked, sides: int, draws: Draws, centre: Centre, levels: Sequence[Sequence[Any]] = ()
+) -> list[Average]:
+    """The averages of each group for each draw; `levels` are those of the columns whose order means something."""
     found = []
-    for key, group in sorted(seen.groups.items(), key=lambda one: tuple(map(_place, one[0]))):
+    for key, group in sorted(seen.groups.items(), key=lambda one: _places(one[0], levels)):
         total = np.array([float(np.sum(one)) for one in np.stack(group.sums, axis=1)])
         if total[0] <= 0:
             raise ValueError(f"weights are 0 in all rows{_of(key)}; leave these out")
@@ -305,8 +307,10 @@ def _moved(sketch: Sketch, sides: int, draws: Draws, centre: Centre) -> tuple[Ar
     return parts.sum(axis=0), spread @ spread.T
 
 
-def _place(value: Any) -> tuple[bool, Any]:
-    return isinstance(value, str), value
+def _places(key: Key, levels: Sequence[Sequence[Any]]) -> tuple[tuple[bool, Any], ...]:
+    """Where a group comes: by the order of levels where there are any, numbers before text."""
+    each = zip(key, levels or [()] * len(key), strict=True)
+    return tuple((False, own.index(one)) if one in own else (isinstance(one, str), one) for one, own in each)
 
 
 def _of(key: Key) -> str:

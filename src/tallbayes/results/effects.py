@@ -169,18 +169,20 @@ def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple
     seen = ask(rows.source, question)
     if rows.own:
         _require_all(seen.rows, fit.stats["rows"], rows.drop)
-    found = averages(seen, len(sides), draws, centre)
+    known = {} if fit.formula is None else fit.formula.levels
+    levels = [known[name].values if name in known and known[name].ordered else () for name in by]
+    found = averages(seen, len(sides), draws, centre, levels)
     flags = (*seen.flags, *(() if fit.formula is None else fit.formula.flags))
     words = [line.words | dict(zip(by, _words(flags, by, group.key), strict=True)) for group in found for line in lines]
     values, errors = zip(*(_value(line, group) for group in found for line in lines), strict=True)
     shaped = np.stack(values, axis=1).reshape(draws.chains, -1, len(values))
-    known = diagnose(shaped)
+    error = np.hypot(diagnose(shaped).mcse_mean, np.array(errors))
     flat = np.sort(shaped.reshape(-1, len(values)), axis=0)
     low, high = np.quantile(flat, [(1 - how.interval) / 2, (1 + how.interval) / 2], axis=0)
     table = pd.DataFrame(words, index=range(len(words)))
     mean, lower, upper = names_of(how.interval)
     described = {mean: flat.mean(axis=0), "sd": flat.std(axis=0, ddof=min(1, len(flat) - 1)), lower: low, upper: high}
-    return table.assign(**described, mcse_mean=np.hypot(known.mcse_mean, np.array(errors)))
+    return table.assign(**described, mcse_mean=error)
 
 
 def _require_all(rows: int, fitted: int, drop: bool) -> None:
