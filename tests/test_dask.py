@@ -243,6 +243,19 @@ def test_a_client_is_needed(folder):
         tb.fit("y ~ x", dask.dataframe.read_parquet(folder), engine=Local(1), **QUICK)
 
 
+def test_a_client_that_was_closed(folder):
+    cluster = Cluster()
+    cluster.scale(1)
+    with distributed.Client(cluster.address) as client:
+        fit = tb.fit("y ~ x", folder, engine=client, **QUICK)
+    for ask in (fit.avg_predictions, fit.loo, lambda: tb.fit("y ~ x", folder, engine=client, **QUICK)):
+        with pytest.raises(ValueError, match="the Dask client of engine= is closed; give one that is open"):
+            ask()
+    with distributed.Client(cluster.address) as client:
+        assert 0 < fit.avg_predictions(engine=client)["mean"][0] < 1
+    cluster.close()
+
+
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9\r\n"], ids=["nothing", "something else"])
 def test_something_else_that_listens_is_no_scheduler(said, monkeypatch):
     monkeypatch.setattr(opening, "PATIENCE", 0.5)

@@ -57,6 +57,8 @@ def on_engine(engine: Any, data: Any, texts: Texts = USUAL) -> Iterator[Any]:
             "engine= takes a Dask client, the address of a Dask scheduler such as 'tcp://10.0.0.1:8786', or the engine "
             f"of tb.mpi.run, not {type(given).__name__}"
         )
+    if engine.status in ("closing", "closed"):
+        raise ValueError("the Dask client of engine= is closed; give one that is open, engine=distributed.Client(...)")
     from tallbayes.engines.on_dask import DaskEngine
 
     try:
