@@ -23,6 +23,7 @@ from tallbayes.data.new_rows import NewRows, new_rows
 from tallbayes.data.pieces import Source, sliced
 from tallbayes.data.progress import passing
 from tallbayes.results.expected import Centre, Draws
+from tallbayes.results.sketch import Sketch, least_of_each
 from tallbayes.rows import threads
 from tallbayes.rows.chosen import scrambled
 
@@ -66,25 +67,6 @@ class Change(NamedTuple):
 
 
 Side = Mapping[str, Change]  # by column; none for rows as they are
-
-
-class Sketch(NamedTuple):
-    """Rows of a group with the least of random numbers that all rows have: a random subsample, of any size wanted."""
-
-    priority: NDArray[np.uint64]
-    weight: Array
-    features: Array  # (row, side, feature)
-
-    def least(self, size: int) -> Sketch:
-        """So many of them."""
-        if self.priority.size <= size:
-            return self
-        kept = np.sort(np.argpartition(self.priority, size)[:size])
-        return Sketch(self.priority[kept], self.weight[kept], self.features[kept])
-
-    def joined(self, later: Sketch, size: int) -> Sketch:
-        """So many rows of both."""
-        return Sketch(*(np.concatenate(parts) for parts in zip(self, later, strict=True))).least(size)
 
 
 class Group(NamedTuple):
@@ -220,18 +202,6 @@ def sums_by(codes: NDArray[np.intp], values: Array, groups: int) -> Array:
     for start in range(0, codes.size, SUMMED):
         some = slice(start, start + SUMMED)
         found += np.bincount(codes[some], values[some], groups)
-    return found
-
-
-def least_of_each(values: NDArray[Any], codes: NDArray[np.intp], groups: int, size: int) -> list[NDArray[np.intp]]:
-    """Of each group so many rows with the least values, or all if there are fewer, in their order.
-
-    >>> least_of_each(np.array([0.3, 0.1, 0.2, 0.5]), np.array([0, 0, 0, 1]), 2, 2)
-    [array([1, 2]), array([3])]
-    """
-    order, found = np.argsort(codes, kind="stable"), []
-    for own in np.split(order, np.cumsum(np.bincount(codes, minlength=groups))[:-1]):
-        found.append(own if own.size <= size else np.sort(own[np.argpartition(values[own], size)[:size]]))
     return found
 
 
