@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallbayes.families.steady import exp
 from tallbayes.results import page
 from tallbayes.results.forest import forest
 from tallbayes.results.intervals import Interval
@@ -68,7 +69,7 @@ def _as_ratios(fit: Fit, names: list[str]) -> Columns:
     if not name or fit.called != "coefficient":
         return {}
     with np.errstate(over="ignore", invalid="ignore"):  # where outcomes are separated, ratios may be infinite
-        mean, _, low, high = described(np.exp(np.ascontiguousarray(fit._values("beta", "coefficient"))), Interval())
+        mean, _, low, high = described(exp(fit._values("beta", "coefficient")), Interval())
     of = dict(zip(fit.coefficients, zip(mean.tolist(), low.tolist(), high.tolist(), strict=True), strict=True))
     rows = [of.get(one) for one in names]
     return {

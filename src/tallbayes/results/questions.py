@@ -33,7 +33,7 @@ def columns(fit: Fit, names: Sequence[str]) -> list[Array]:
     [(4, 500)]
     """
     draws = fit._draws
-    return [np.asarray(draws[:, :, place : place + 1])[..., 0] for place in places(fit, names)]
+    return [np.ascontiguousarray(np.asarray(draws[:, :, place : place + 1])[..., 0]) for place in places(fit, names)]
 
 
 def parameter(fit: Fit, name: str) -> xr.DataArray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tallbayes.families.steady import exp
 from tallbayes.models.side_by_side import Parameters, batches, cuts
 from tallbayes.results.intervals import Interval
 from tallbayes.sampling.diagnostics import Diagnostics, diagnose
@@ -48,7 +49,7 @@ def _exponentiated(draws: Parameters, ratios: Flags) -> Iterator[Array]:
     """A few parameters after the other."""
     for some in cuts(draws, least=2):
         values = np.array(draws[:, :, some], order="C")  # sums have the same bits however draws lie in memory
-        np.exp(values, out=values, where=ratios[some])
+        values[..., ratios[some]] = exp(values[..., ratios[some]])
         yield values
 
 
