@@ -17,8 +17,10 @@ from tallbayes.data.questions import ask
 from tallbayes.results.averages import MOST, Average, Averages, Side, averages
 from tallbayes.results.changes import Spread, Spreads, Variables, compared, crossed, given, kinds, needs_spread
 from tallbayes.results.expected import Centre
-from tallbayes.results.predict import check_interval, names_of
+from tallbayes.results.intervals import Interval
+from tallbayes.results.predict import check_interval
 from tallbayes.results.rows_of import Rows, rows_of
+from tallbayes.results.table import described
 from tallbayes.sampling.diagnostics import diagnose
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def avg_predictions(fit: Fit, variables: Variables, how: How) -> pd.DataFrame:
     pairs = crossed(asked, known)
     lines = [Line(words, (place,), lambda mean: mean) for place, (words, _) in enumerate(pairs)]
     with rows_of(fit, how.data, how.engine, how.weights, "fit.avg_predictions({}=...)") as rows:
-        return _table(fit, rows, [side for _, side in pairs], lines, by, how)
+        return _table(fit, rows, fit._centre(how.offset), [side for _, side in pairs], lines, by, how)
 
 
 def avg_comparisons(fit: Fit, variables: Variables, comparison: str, how: How) -> pd.DataFrame:
@@ -121,7 +123,7 @@ def _compared(
             for each in compared(known[name], one, spreads.get(name), slopes, sign):
                 places = (_place(each.low, sides), _place(each.high, sides))
                 lines.append(Line({"term": each.term, "contrast": each.contrast}, places, value(each.width)))
-        return _table(fit, rows, sides, lines, by, how)
+        return _table(fit, rows, centre, sides, lines, by, how)
 
 
 def _place(side: Side, sides: list[Side]) -> int:
@@ -140,7 +142,7 @@ def formula_of(fit: Fit) -> Any:
 
 def _refuse_names(names: Sequence[str], others: Sequence[str], how: How) -> None:
     """Refuse names of columns that the table has others for."""
-    taken = {*names_of(how.interval), "sd", "mcse_mean", *others}
+    taken = {"mean", "sd", *Interval(how.interval).names, "mcse_mean", *others}
     if wrong := [name for name in names if name in taken]:
         raise ValueError(f"the table of averages has a column {wrong[0]!r} of its own; rename that of the data")
 
@@ -159,11 +161,13 @@ def _spreads(fit: Fit, rows: Rows, centre: Centre, names: list[str], by: tuple[s
     return dict(zip(names, seen.spreads(), strict=True))
 
 
-def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple[str, ...], how: How) -> pd.DataFrame:
+def _table(
+    fit: Fit, rows: Rows, centre: Centre, sides: list[Side], lines: list[Line], by: tuple[str, ...], how: How
+) -> pd.DataFrame:
     """A line for each group and each thing asked: mean, sd, ends of the interval, and Monte Carlo error."""
     import pandas as pd
 
-    centre, draws = fit._centre(how.offset), fit._some(how.draws, how.seed)
+    draws = fit._some(how.draws, how.seed)
     size = min(how.rows, max(1, MOST // (len(sides) * centre.width)))
     question = Averages(centre, tuple(sides), by, rows.weights, _needed(fit, rows), rows.drop, size, how.seed)
     seen = ask(rows.source, question)
@@ -177,12 +181,10 @@ def _table(fit: Fit, rows: Rows, sides: list[Side], lines: list[Line], by: tuple
     values, errors = zip(*(_value(line, group) for group in found for line in lines), strict=True)
     shaped = np.stack(values, axis=1).reshape(draws.chains, -1, len(values))
     error = np.hypot(diagnose(shaped).mcse_mean, np.array(errors))
-    flat = np.sort(shaped.reshape(-1, len(values)), axis=0)
-    low, high = np.quantile(flat, [(1 - how.interval) / 2, (1 + how.interval) / 2], axis=0)
     table = pd.DataFrame(words, index=range(len(words)))
-    mean, lower, upper = names_of(how.interval)
-    described = {mean: flat.mean(axis=0), "sd": flat.std(axis=0, ddof=min(1, len(flat) - 1)), lower: low, upper: high}
-    return table.assign(**described, mcse_mean=error)
+    interval = Interval(how.interval)
+    columns = dict(zip(("mean", "sd", *interval.names), described(shaped, interval), strict=True))
+    return table.assign(**columns, mcse_mean=error)
 
 
 def _require_all(rows: int, fitted: int, drop: bool) -> None:
